@@ -1,0 +1,1 @@
+"""Replay, stream, publish and lake tick-level crypto market data, locally."""

@@ -1,0 +1,1 @@
+"""Words of the domain: records, data types, requests, time, numbers and errors."""

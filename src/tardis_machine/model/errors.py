@@ -1,0 +1,108 @@
+"""Every error this package raises on purpose.
+
+The tree (a class is retryable when the same call may succeed later)::
+
+    TardisMachineError
+    ├── RequestError                a client asked for something that cannot be served
+    │   ├── UnknownNameError        a name outside a known set, with the nearest valid one
+    │   └── UnsupportedError        known, but not available for this exchange
+    ├── SettingsError               flags, environment or files do not form valid settings
+    │   └── MissingExtraError       an optional dependency is not installed
+    ├── MappingError                a venue message does not have the documented shape
+    ├── EnvelopeError               bytes are not a readable Bronze envelope
+    ├── SourceError                 data could not be read
+    │   ├── UpstreamStatusError     the data API answered with an error status
+    │   ├── SliceError              a slice is truncated, corrupt or not in the documented form
+    │   └── OfflineError            the cache lacks a slice and the network may not be used
+    └── SinkError                   events could not be handed to a bus
+        └── SinkUnavailableError    the bus is down, slow or throttling   (retryable)
+"""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+
+class TardisMachineError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    retryable = False
+
+
+class RequestError(TardisMachineError):
+    """A client asked for something that cannot be served."""
+
+
+def nearest_hint(value: str, valid: Collection[str]) -> str:
+    """Return ` Did you mean 'x'?` for the closest valid name, or nothing."""
+    folded = {name.lower(): name for name in valid}
+    close = get_close_matches(value.lower(), folded, n=1)
+    return f" Did you mean {folded[close[0]]!r}?" if close else ""
+
+
+class UnknownNameError(RequestError):
+    """A name outside a known set; the text lists the valid ones and the nearest."""
+
+    def __init__(self, kind: str, value: str, valid: Collection[str]) -> None:
+        self.kind = kind
+        self.value = value
+        self.valid = tuple(valid)
+        super().__init__(
+            f"Unknown {kind} {value!r}.{nearest_hint(value, valid)} Valid: {', '.join(valid)}."
+        )
+
+
+class UnsupportedError(RequestError):
+    """The request names something that exists, but not for this exchange."""
+
+
+class SettingsError(TardisMachineError):
+    """Flags, environment or files do not form valid settings; holds every problem found."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class MissingExtraError(SettingsError):
+    """An optional dependency is not installed; the text holds the install line."""
+
+
+class MappingError(TardisMachineError):
+    """A venue message does not have the documented shape."""
+
+
+class EnvelopeError(TardisMachineError):
+    """Bytes are not a readable Bronze envelope."""
+
+
+class SourceError(TardisMachineError):
+    """Data could not be read."""
+
+
+class UpstreamStatusError(SourceError):
+    """The data API answered with an error status."""
+
+    def __init__(self, status: int, response_text: str, url: str) -> None:
+        self.status = status
+        self.response_text = response_text
+        self.url = url
+        # Existing clients match on this text.
+        super().__init__(f"HttpError: status code: {status}, response text: {response_text}")
+
+
+class SliceError(SourceError):
+    """A slice is truncated, corrupt or not in the documented form."""
+
+
+class OfflineError(SourceError):
+    """The cache lacks a slice and the network may not be used."""
+
+
+class SinkError(TardisMachineError):
+    """Events could not be handed to a bus."""
+
+
+class SinkUnavailableError(SinkError):
+    """The bus is down, slow or throttling; the same batch may succeed later."""
+
+    retryable = True

@@ -1,0 +1,56 @@
+# Every command the documents mention. `make` alone lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+# Extra arguments for pytest: make test PYTEST="-k settings"
+PYTEST ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format proto bench soak docs lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(INSTALLED)  ## create .venv with the locked dependencies and this package
+
+$(INSTALLED): requirements.lock pyproject.toml scripts/bootstrap.py
+	@$(PYTHON) scripts/bootstrap.py
+	@touch $@
+
+demo: setup  ## see it work, offline
+	@$(BIN)/tardis-machine demo
+
+test: setup  ## run every test that does not take long; needs Java 17 for the broker tests
+	@if [ -f tests/servers/obtain.py ]; then $(BIN)/python -m tests.servers.obtain; fi
+	$(BIN)/python -m pytest -m "not soak and not live" $(PYTEST)
+
+lint: setup  ## check style, types, layers, generated files and documents
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/proto.py --check
+	$(BIN)/python scripts/docs.py --check
+	$(BIN)/python scripts/tracked.py
+
+format: setup  ## format the code and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: setup  ## format, lint, compare and generate the Bronze schemas
+	$(BIN)/python scripts/proto.py
+
+bench: setup  ## measure, and write the tables of docs/performance.md
+	$(BIN)/python scripts/performance.py
+
+soak: setup  ## run the tests that take too long for every run
+	$(BIN)/python -m pytest -m soak $(PYTEST)
+
+docs: setup  ## write the documents that come from declarations
+	$(BIN)/python scripts/docs.py
+
+lock: setup  ## renew requirements.lock within the bounds of pyproject.toml
+	$(BIN)/python scripts/lock.py
+
+clean:  ## remove the environment and every cache
+	rm -rf .venv .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,29 @@
+"""Run the conformance sections that have a rate in tests/conformance/rates.toml."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RATES = ROOT / "tests" / "conformance" / "rates.toml"
+
+
+def main() -> None:
+    """Run each section and fail when one is below its rate."""
+    runner = sys.argv[1]
+    rates = tomllib.loads(RATES.read_text())
+    failed = [section for section, rate in rates.items() if not keeps_rate(runner, section, rate)]
+    if failed:
+        sys.exit(f"below the rate of {RATES.relative_to(ROOT)}: {', '.join(failed)}")
+
+
+def keeps_rate(runner: str, section: str, rate: float) -> bool:
+    """Say whether a section passes at least `rate` per cent of its cases."""
+    command = [sys.executable, runner, "--only", section, "--min-pass", str(rate)]
+    print(f"conformance {section}, at least {rate} %", flush=True)
+    return subprocess.run(command, cwd=ROOT).returncode == 0
+
+
+if __name__ == "__main__":
+    main()

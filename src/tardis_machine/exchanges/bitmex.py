@@ -1,0 +1,396 @@
+"""BitMEX: tables pushed as partial, insert, update and delete actions."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from tardis_machine.exchanges.spec import (
+    Address,
+    Emit,
+    Exchange,
+    Handler,
+    Mapper,
+    Tag,
+    Version,
+    channel_filters,
+)
+from tardis_machine.exchanges.tickers import PendingTickers, nonzero
+from tardis_machine.model.records import (
+    BookChange,
+    BookLevel,
+    BookTicker,
+    Liquidation,
+    Side,
+    Trade,
+)
+from tardis_machine.model.requests import Filter
+from tardis_machine.model.time import iso_text
+
+EXCHANGE = "bitmex"
+
+
+class Table(Struct, gc=False):
+    """The part of a message that tells tables apart."""
+
+    table: str | None = None
+
+
+class TradeItem(Struct, gc=False, rename={"match_id": "trdMatchID"}):
+    """One row of `trade`."""
+
+    symbol: str
+    price: float
+    size: float
+    timestamp: str
+    side: str | None = None
+    match_id: str | None = None
+
+
+class TradeTable(Struct, gc=False):
+    """A `trade` message."""
+
+    action: str
+    data: list[TradeItem]
+
+
+class BookItem(Struct, gc=False):
+    """One row of `orderBookL2`; only the id is in every action."""
+
+    symbol: str
+    id: int
+    side: str
+    size: float = 0.0
+    price: float | None = None
+    timestamp: str | None = None
+
+
+class SymbolFilter(Struct, gc=False):
+    """What a partial was filtered by."""
+
+    symbol: str | None = None
+
+
+class BookTable(Struct, gc=False):
+    """An `orderBookL2` message."""
+
+    action: str
+    data: list[BookItem]
+    filter: SymbolFilter | None = None
+
+
+class QuoteItem(Struct, gc=False, rename="camel"):
+    """One row of `quote`."""
+
+    symbol: str
+    timestamp: str
+    bid_price: float | None = None
+    bid_size: float | None = None
+    ask_price: float | None = None
+    ask_size: float | None = None
+
+
+class QuoteTable(Struct, gc=False):
+    """A `quote` message."""
+
+    action: str
+    data: list[QuoteItem]
+
+
+class InstrumentItem(Struct, gc=False, rename="camel"):
+    """One row of `instrument`; updates carry only what changed."""
+
+    symbol: str
+    state: str | None = None
+    timestamp: str | None = None
+    funding_rate: float | None = None
+    funding_timestamp: str | None = None
+    indicative_funding_rate: float | None = None
+    indicative_settle_price: float | None = None
+    mark_price: float | None = None
+    open_interest: float | None = None
+    last_price: float | None = None
+
+
+class InstrumentTable(Struct, gc=False):
+    """An `instrument` message."""
+
+    action: str
+    data: list[InstrumentItem]
+
+
+class LiquidationItem(Struct, gc=False, rename={"order_id": "orderID", "leaves": "leavesQty"}):
+    """One row of `liquidation`; deletes carry only the id."""
+
+    symbol: str
+    order_id: str
+    side: str | None = None
+    price: float | None = None
+    leaves: float | None = None
+
+
+class LiquidationTable(Struct, gc=False):
+    """A `liquidation` message."""
+
+    action: str
+    data: list[LiquidationItem]
+
+
+def taker_side(side: str | None) -> Side:
+    """Return the taker's side; trades of index symbols have none."""
+    if side is None:
+        return "unknown"
+    return "buy" if side == "Buy" else "sell"
+
+
+class TradeMapper(Mapper):
+    """`trade` inserts; the partial is a backlog of old trades."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the table `trade`."""
+        return (TradeTable, self.map) if tag == "trade" else None
+
+    def map(self, message: TradeTable, local: str, emit: Emit) -> None:
+        """Emit one trade per inserted row."""
+        if message.action != "insert":
+            return
+        for item in message.data:
+            emit(
+                Trade(
+                    symbol=item.symbol,
+                    exchange=EXCHANGE,
+                    id=UNSET if item.match_id is None else item.match_id,
+                    price=item.price,
+                    amount=item.size,
+                    side=taker_side(item.side),
+                    timestamp=iso_text(item.timestamp),
+                    local_timestamp=local,
+                )
+            )
+
+
+class BookMapper(Mapper):
+    """`orderBookL2`, whose updates and deletes name levels by id alone."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._prices: dict[int, float] = {}
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the table `orderBookL2`."""
+        return (BookTable, self.map) if tag == "orderBookL2" else None
+
+    def map(self, message: BookTable, local: str, emit: Emit) -> None:
+        """Emit one change per message, or one snapshot per symbol of a partial."""
+        if message.action == "partial":
+            self._map_partial(message, local, emit)
+            return
+        data = message.data
+        if data:
+            change = self._change(data, local, is_snapshot=False)
+            if change.bids or change.asks:
+                emit(change)
+            if message.action == "delete":
+                for item in data:
+                    self._prices.pop(item.id, None)
+
+    def _map_partial(self, message: BookTable, local: str, emit: Emit) -> None:
+        by_symbol: dict[str, list[BookItem]] = {}
+        for item in message.data:
+            by_symbol.setdefault(item.symbol, []).append(item)
+        for items in by_symbol.values():
+            emit(self._change(items, local, is_snapshot=True))
+        if not by_symbol and message.filter is not None and message.filter.symbol is not None:
+            emit(
+                BookChange(
+                    symbol=message.filter.symbol,
+                    exchange=EXCHANGE,
+                    is_snapshot=True,
+                    bids=[],
+                    asks=[],
+                    timestamp=local,
+                    local_timestamp=local,
+                )
+            )
+
+    def _change(self, items: list[BookItem], local: str, *, is_snapshot: bool) -> BookChange:
+        prices = self._prices
+        bids: list[BookLevel] = []
+        asks: list[BookLevel] = []
+        latest = ""
+        for item in items:
+            price = item.price
+            if price is None:
+                price = prices.get(item.id)
+            else:
+                prices[item.id] = price
+            if item.timestamp is not None and item.timestamp > latest:
+                latest = item.timestamp
+            # An update before the partial names an id whose price nobody knows.
+            if price is not None:
+                (bids if item.side == "Buy" else asks).append(BookLevel(price, item.size))
+        return BookChange(
+            symbol=items[0].symbol,
+            exchange=EXCHANGE,
+            is_snapshot=is_snapshot,
+            bids=bids,
+            asks=asks,
+            timestamp=iso_text(latest) if latest else local,
+            local_timestamp=local,
+        )
+
+
+class BookTickerMapper(Mapper):
+    """`quote` inserts."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the table `quote`."""
+        return (QuoteTable, self.map) if tag == "quote" else None
+
+    def map(self, message: QuoteTable, local: str, emit: Emit) -> None:
+        """Emit one ticker per inserted row."""
+        if message.action != "insert":
+            return
+        for item in message.data:
+            emit(
+                BookTicker(
+                    symbol=item.symbol,
+                    exchange=EXCHANGE,
+                    ask_amount=nonzero(item.ask_size),
+                    ask_price=nonzero(item.ask_price),
+                    bid_price=nonzero(item.bid_price),
+                    bid_amount=nonzero(item.bid_size),
+                    timestamp=iso_text(item.timestamp),
+                    local_timestamp=local,
+                )
+            )
+
+
+class DerivativeTickerMapper(Mapper):
+    """`instrument`, whose updates carry only changed columns."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._tickers = PendingTickers(EXCHANGE)
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the table `instrument`."""
+        return (InstrumentTable, self.map) if tag == "instrument" else None
+
+    def map(self, message: InstrumentTable, local: str, emit: Emit) -> None:
+        """Emit a ticker for each instrument whose values changed."""
+        is_partial = message.action == "partial"
+        for item in message.data:
+            # Updates of instruments that no partial announced cannot be completed.
+            if not is_partial and item.symbol not in self._tickers:
+                continue
+            if item.state is not None and item.state not in ("Open", "Closed"):
+                continue
+            ticker = self._tickers.of(item.symbol)
+            ticker.update(
+                funding_rate=item.funding_rate,
+                predicted_funding_rate=item.indicative_funding_rate,
+                funding_timestamp=iso_text(item.funding_timestamp)
+                if item.funding_timestamp
+                else None,
+                index_price=item.indicative_settle_price,
+                mark_price=item.mark_price,
+                open_interest=item.open_interest,
+                last_price=item.last_price,
+            )
+            if item.timestamp:
+                ticker.advance(iso_text(item.timestamp))
+            record = ticker.take(local)
+            if record is not None:
+                emit(record)
+
+
+class LiquidationMapper(Mapper):
+    """`liquidation` inserts; the order's side is the normalized one."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the table `liquidation`."""
+        return (LiquidationTable, self.map) if tag == "liquidation" else None
+
+    def map(self, message: LiquidationTable, local: str, emit: Emit) -> None:
+        """Emit one liquidation per inserted row; the venue gives no time."""
+        if message.action != "insert":
+            return
+        for item in message.data:
+            emit(
+                Liquidation(
+                    symbol=item.symbol,
+                    exchange=EXCHANGE,
+                    id=item.order_id,
+                    price=item.price or 0.0,
+                    amount=item.leaves or 0.0,
+                    side="buy" if item.side == "Buy" else "sell",
+                    timestamp=local,
+                    local_timestamp=local,
+                )
+            )
+
+
+class RowSymbol(Struct, gc=False):
+    """The symbol of any row."""
+
+    symbol: str | None = None
+
+
+class AnyTable(Struct, gc=False):
+    """Any message, for its address."""
+
+    table: str | None = None
+    data: list[RowSymbol] = []
+
+
+_any_table = msgspec.json.Decoder(AnyTable)
+
+
+def locate(message: bytes) -> Address | None:
+    """Read table and symbols of a raw message."""
+    decoded = _any_table.decode(message)
+    if decoded.table is None:
+        return None
+    symbols = dict.fromkeys(row.symbol for row in decoded.data if row.symbol)
+    return Address(decoded.table, tuple(symbols))
+
+
+def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+    """Read `{"op": "subscribe", "args": ["trade:XBTUSD", "instrument"]}`."""
+    if message.get("op") != "subscribe":
+        return None
+    args = message["args"]
+    filters = []
+    for argument in [args] if isinstance(args, str) else args:
+        channel, colon, symbol = argument.partition(":")
+        filters.append(Filter(channel, (symbol,) if colon else None))
+    return filters
+
+
+def _versions(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
+    return (Version(mapper, channel_filters(channel, convert=str.upper)),)
+
+
+EXCHANGES = (
+    Exchange(
+        id=EXCHANGE,
+        channels=(
+            *("trade", "orderBookL2", "liquidation", "connected", "announcement", "chat"),
+            *("publicNotifications", "instrument", "settlement", "funding", "insurance"),
+            *("orderBookL2_25", "orderBook10", "quote"),
+            *("quoteBin1m", "quoteBin5m", "quoteBin1h", "quoteBin1d"),
+            *("tradeBin1m", "tradeBin5m", "tradeBin1h", "tradeBin1d"),
+        ),
+        versions={
+            "trade": _versions(TradeMapper, "trade"),
+            "book_change": _versions(BookMapper, "orderBookL2"),
+            "derivative_ticker": _versions(DerivativeTickerMapper, "instrument"),
+            "liquidation": _versions(LiquidationMapper, "liquidation"),
+            "book_ticker": _versions(BookTickerMapper, "quote"),
+        },
+        tag=Tag(b'{"table":"', Table, lambda message: message.table),
+        locate=locate,
+        subscription=map_subscription,
+    ),
+)

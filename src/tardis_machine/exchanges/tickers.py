@@ -1,0 +1,71 @@
+"""The per-symbol state behind derivative tickers, shared by every venue."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from tardis_machine.model.records import DerivativeTicker
+
+
+class PendingTicker:
+    """What is known about one symbol, and whether it changed since the last emission."""
+
+    __slots__ = ("_changed", "_exchange", "_symbol", "_timestamp", "_values")
+
+    def __init__(self, exchange: str, symbol: str) -> None:
+        self._exchange = exchange
+        self._symbol = symbol
+        self._values: dict[str, float | str] = {}
+        self._timestamp = ""
+        self._changed = False
+
+    def update(self, **fields: float | str | None) -> None:
+        """Remember new values; None and equal ones are no change."""
+        values = self._values
+        for name, value in fields.items():
+            if value is not None and values.get(name) != value:
+                values[name] = value
+                self._changed = True
+
+    def advance(self, timestamp: str) -> None:
+        """Move the ticker's own time forward; an older one is ignored."""
+        # Without the final Z, texts of three and of six digits compare by time.
+        if timestamp[:-1] >= self._timestamp[:-1]:
+            self._timestamp = timestamp
+
+    def take(self, local: str) -> DerivativeTicker | None:
+        """Return the full ticker if anything changed since it was last taken."""
+        if not self._changed:
+            return None
+        self._changed = False
+        values: dict[str, Any] = self._values
+        return DerivativeTicker(
+            symbol=self._symbol,
+            exchange=self._exchange,
+            timestamp=self._timestamp or local,
+            local_timestamp=local,
+            **values,
+        )
+
+
+class PendingTickers:
+    """The tickers of one connection, by symbol."""
+
+    def __init__(self, exchange: str) -> None:
+        self._exchange = exchange
+        self._tickers: dict[str, PendingTicker] = {}
+
+    def __contains__(self, symbol: str) -> bool:
+        return symbol in self._tickers
+
+    def of(self, symbol: str) -> PendingTicker:
+        """Return the state of a symbol, new if it was not seen before."""
+        ticker = self._tickers.get(symbol)
+        if ticker is None:
+            ticker = self._tickers[symbol] = PendingTicker(self._exchange, symbol)
+        return ticker
+
+
+def nonzero(value: float | None) -> Any:
+    """Return the number, or UNSET for zero and None: these venues send zero for "no value"."""
+    return value if value else UNSET

@@ -1,0 +1,1 @@
+"""The composition root: settings become running objects here."""

@@ -1,0 +1,231 @@
+"""Snapshots of the best levels of a book: on every change or per interval, plain or grouped.
+
+A snapshot is due when its visible levels changed, and for an interval also when a change of a later
+interval (by exchange time) arrives: it then shows the book before that change. Nothing is emitted
+without a book change.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from tardis_machine.compute.grouping import PriceGroups
+from tardis_machine.compute.order_book import BookSide, OrderBook
+from tardis_machine.model.data_types import BookSnapshotSpec
+from tardis_machine.model.records import BookChange, EncodedBookSnapshot, Record
+from tardis_machine.model.time import ms_text, parse_us
+
+_encode = msgspec.json.Encoder().encode
+
+
+class BookSnapshots:
+    """Every requested snapshot of one symbol.
+
+    Snapshots share one book, or two when only some of them remove crossed levels.
+
+    Args:
+        specs: What is requested.
+        trim_levels: Leave missing levels out instead of writing `{}` for them.
+    """
+
+    def __init__(self, specs: Sequence[BookSnapshotSpec], *, trim_levels: bool = False) -> None:
+        books = {
+            removes: OrderBook(removes_crossed_levels=removes, text_depth=_text_depth(specs))
+            for removes in {spec.removes_crossed_levels for spec in specs}
+        }
+        self._books = tuple(books.values())
+        self._snapshots = [
+            (_OnChange if spec.interval == 0 else _Periodic)(
+                spec, books[spec.removes_crossed_levels], trim_levels=trim_levels
+            )
+            for spec in specs
+        ]
+        self._periodic = [each for each in self._snapshots if isinstance(each, _Periodic)]
+
+    def apply(self, change: BookChange, out: list[Record]) -> None:
+        """Apply a change and append the snapshots it triggers, in the order of the specs."""
+        if self._periodic:
+            time_ms = parse_us(change.timestamp) // 1000
+            for periodic in self._periodic:
+                periodic.advance(time_ms, change)
+        for book in self._books:
+            book.apply(change)
+        for snapshot in self._snapshots:
+            snapshot.emit(change, out)
+
+
+def _text_depth(specs: Sequence[BookSnapshotSpec]) -> int:
+    """Return how many level texts are worth keeping: those that are written on every change."""
+    on_change = [spec for spec in specs if spec.interval == 0 and spec.grouping is None]
+    return max((spec.depth for spec in on_change), default=0)
+
+
+class _SideView(ABC):
+    """The visible levels of one side of a book, as JSON."""
+
+    __slots__ = ("_depth", "_reach", "_side", "_text", "_trims", "raw")
+
+    def __init__(self, side: BookSide, depth: int, *, trim_levels: bool) -> None:
+        self._side = side
+        self._depth = depth
+        self._trims = trim_levels
+        # A change below this depth of the book cannot be seen.
+        self._reach = depth
+        self._text = self._filled_up(b"", 0)
+        self.raw = Raw(b"[" + self._text + b"]")
+
+    def follow(self) -> bool:
+        """Take over the last change of the book; say whether visible levels differ."""
+        return self._side.changed_depth < self._reach and self.rebuild()
+
+    def rebuild(self) -> bool:
+        """Read the book again; say whether visible levels differ."""
+        text = self._read()
+        if text == self._text:
+            return False
+        self._text = text
+        self.raw = Raw(b"[" + text + b"]")
+        return True
+
+    @abstractmethod
+    def _read(self) -> bytes:
+        """Write the visible levels as JSON without brackets."""
+
+    def _filled_up(self, text: bytes, present: int) -> bytes:
+        """Add `{}` for levels that the book does not have."""
+        if present >= self._depth or self._trims:
+            return text
+        missing = b",".join([b"{}"] * (self._depth - present))
+        return text + b"," + missing if text else missing
+
+
+class _PlainView(_SideView):
+    """The best levels as they are in the book."""
+
+    __slots__ = ()
+
+    def _read(self) -> bytes:
+        text = self._side.text(self._depth)
+        return self._filled_up(text, len(self._side))
+
+
+class _GroupedView(_SideView):
+    """The best levels, summed by price step."""
+
+    __slots__ = ("_groups",)
+
+    def __init__(
+        self, side: BookSide, depth: int, groups: PriceGroups, *, trim_levels: bool
+    ) -> None:
+        super().__init__(side, depth, trim_levels=trim_levels)
+        self._groups = groups
+
+    def _read(self) -> bytes:
+        levels, read = self._groups.top(self._side, self._depth)
+        # A level that is inserted right behind those read may belong to the last group.
+        self._reach = read + 1
+        return self._filled_up(_encode(levels)[1:-1], len(levels))
+
+
+def _views(
+    spec: BookSnapshotSpec, book: OrderBook, *, trim_levels: bool
+) -> tuple[_SideView, _SideView]:
+    """Make the views of both sides that a spec asks for, bids first."""
+    if spec.grouping is None:
+        return (
+            _PlainView(book.bids, spec.depth, trim_levels=trim_levels),
+            _PlainView(book.asks, spec.depth, trim_levels=trim_levels),
+        )
+    bid_groups = PriceGroups(spec.grouping, is_bid=True)
+    ask_groups = PriceGroups(spec.grouping, is_bid=False)
+    return (
+        _GroupedView(book.bids, spec.depth, bid_groups, trim_levels=trim_levels),
+        _GroupedView(book.asks, spec.depth, ask_groups, trim_levels=trim_levels),
+    )
+
+
+class _Snapshot(ABC):
+    """What the two kinds of snapshot share: the views and the record made of them."""
+
+    __slots__ = ("_asks", "_bids", "_depth", "_grouping", "_interval", "_name")
+
+    def __init__(self, spec: BookSnapshotSpec, book: OrderBook, *, trim_levels: bool) -> None:
+        self._bids, self._asks = _views(spec, book, trim_levels=trim_levels)
+        self._name = spec.name
+        self._depth = spec.depth
+        self._interval = spec.interval
+        self._grouping = UNSET if spec.grouping is None else spec.grouping
+
+    @abstractmethod
+    def emit(self, change: BookChange, out: list[Record]) -> None:
+        """Append the snapshot when it is due after this change."""
+
+    def _follow(self) -> bool:
+        """Take over the last change of the book; say whether visible levels differ."""
+        # Both sides must follow, so no short circuit.
+        return self._bids.follow() | self._asks.follow()
+
+    def _record(self, change: BookChange, timestamp: str) -> EncodedBookSnapshot:
+        return EncodedBookSnapshot(
+            symbol=change.symbol,
+            exchange=change.exchange,
+            name=self._name,
+            depth=self._depth,
+            interval=self._interval,
+            grouping=self._grouping,
+            bids=self._bids.raw,
+            asks=self._asks.raw,
+            timestamp=timestamp,
+            local_timestamp=change.local_timestamp,
+        )
+
+
+class _OnChange(_Snapshot):
+    """A snapshot after every change of its visible levels."""
+
+    __slots__ = ()
+
+    def emit(self, change: BookChange, out: list[Record]) -> None:
+        if self._follow():
+            out.append(self._record(change, change.timestamp))
+
+
+class _Periodic(_Snapshot):
+    """A snapshot per interval in which its visible levels changed.
+
+    The first one is emitted at once, so that clients need not wait for the end of an interval.
+    """
+
+    __slots__ = ("_bucket", "_due", "_has_changed", "_is_first")
+
+    def __init__(self, spec: BookSnapshotSpec, book: OrderBook, *, trim_levels: bool) -> None:
+        super().__init__(spec, book, trim_levels=trim_levels)
+        self._bucket = 0
+        self._has_changed = False
+        self._is_first = True
+        self._due: EncodedBookSnapshot | None = None
+
+    def advance(self, time_ms: int, change: BookChange) -> None:
+        """Move to the time of a change that is not applied yet; keep what falls due by it."""
+        bucket = math.floor(time_ms / self._interval)
+        if self._has_changed and bucket > self._bucket:
+            self._bids.rebuild()
+            self._asks.rebuild()
+            end_ms = (self._bucket + 1) * self._interval
+            self._due = self._record(change, ms_text(end_ms))
+            self._has_changed = False
+        self._bucket = bucket
+
+    def emit(self, change: BookChange, out: list[Record]) -> None:
+        if self._due is not None:
+            out.append(self._due)
+            self._due = None
+        if self._has_changed or not self._follow():
+            return
+        self._has_changed = not self._is_first
+        if self._is_first:
+            self._is_first = False
+            out.append(self._record(change, change.timestamp))

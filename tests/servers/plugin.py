@@ -1,0 +1,55 @@
+"""Fixtures for tests that need a real bus.
+
+Servers of the whole run start when the first test asks for one. A test may kill or pause them:
+after it they are healed. Every test gets its own topic, stream, subject or hub.
+"""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.elsewhere import KafkaElsewhere
+from tests.servers.kafka import Kafka
+from tests.servers.process import free_port
+from tests.servers.tls import Certificates, make_certificates
+
+KAFKA_USERS = {"tester": "tester-secret"}
+
+
+def unique_name(kind: str) -> str:
+    """Return a name that no other test uses, legal on every bus."""
+    return f"{kind}-{secrets.token_hex(6)}"
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Give an authority and a certificate for 127.0.0.1."""
+    directory: Path = tmp_path_factory.mktemp("certificates")
+    return make_certificates(directory)
+
+
+@pytest.fixture(scope="session")
+def kafka_of_run(certificates: Certificates) -> Iterator[Kafka | KafkaElsewhere]:
+    """Start one Kafka broker for the run, with SASL, TLS and proxied listeners."""
+    if elsewhere := KafkaElsewhere.from_environment("TM_TEST_KAFKA"):
+        yield elsewhere
+        return
+    proxied = f"127.0.0.1:{free_port()}"
+    with Kafka(users=KAFKA_USERS, certificates=certificates, proxied=proxied) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka(kafka_of_run: Kafka | KafkaElsewhere) -> Iterator[Kafka | KafkaElsewhere]:
+    """Give the run's Kafka broker and heal it afterwards."""
+    kafka_of_run.heal()
+    yield kafka_of_run
+    kafka_of_run.heal()
+
+
+@pytest.fixture
+def kafka_topic(kafka: Kafka | KafkaElsewhere) -> str:
+    """Give a topic of one partition."""
+    return kafka.create_topic(unique_name("topic"))

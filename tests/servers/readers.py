@@ -1,0 +1,76 @@
+"""Read back all that a bus holds now, with the client library a consumer would use."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+READ_SECONDS = 60
+
+
+class ReadError(RuntimeError):
+    """A bus did not give back what it said it holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Received:
+    """One record as a consumer sees it; lists of them are in order per partition."""
+
+    value: bytes
+    key: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    partition: str = ""
+
+
+async def read_kafka(address: str, topic: str, **config: str) -> list[Received]:
+    """Return every record of a topic, partition by partition."""
+    return await asyncio.to_thread(_read_kafka, address, topic, config)
+
+
+def _read_kafka(address: str, topic: str, config: dict[str, str]) -> list[Received]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+            **config,
+        }
+    )
+    try:
+        partitions = sorted(consumer.list_topics(topic, READ_SECONDS).topics[topic].partitions)
+        found = (_read_kafka_partition(consumer, topic, number) for number in partitions)
+        return [record for records in found for record in records]
+    finally:
+        consumer.close()
+
+
+def _read_kafka_partition(consumer: Consumer, topic: str, number: int) -> list[Received]:
+    start, end = consumer.get_watermark_offsets(TopicPartition(topic, number), READ_SECONDS)
+    if start == end:
+        return []
+    consumer.assign([TopicPartition(topic, number, start)])
+    records: list[Received] = []
+    while True:
+        message = consumer.poll(READ_SECONDS)
+        if message is None:
+            raise ReadError(f"{topic}/{number}: {len(records)} of {end - start} records, then none")
+        # The end of a partition is an event of its own: control records leave holes before it.
+        if message.error() is not None:
+            if message.offset() >= end:
+                return records
+            raise ReadError(str(message.error()))
+        records.append(_from_kafka(message))
+
+
+def _from_kafka(message: Message) -> Received:
+    key = message.key()
+    headers = {name: (value or b"").decode() for name, value in message.headers() or []}
+    return Received(
+        value=message.value() or b"",
+        key=None if key is None else key.decode(),
+        headers=headers,
+        partition=str(message.partition()),
+    )

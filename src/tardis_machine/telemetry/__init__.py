@@ -1,0 +1,1 @@
+"""What the process says about itself: logs, metrics, health."""

@@ -1,0 +1,116 @@
+"""Structured logs: readable on a terminal, one JSON object per line otherwise.
+
+Modules call `get_logger` and log constant texts with fields. Everything goes through the standard
+library, so an application that embeds this package decides what to show; the command line calls
+`configure_logs`.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.stdlib import BoundLogger, ProcessorFormatter
+
+from tardis_machine.model.settings import Secret, option
+
+LogFormat = Literal["auto", "console", "json"]
+
+_FIELDS = "tardis_machine_fields"
+_MASK = "***"
+_SECRET_KEY = re.compile(r"(?:key|token|secret|password|passphrase|authorization)(?:_|$)", re.I)
+# Keys also travel in addresses (`?token=…`), in headers and in connection strings.
+_SECRET_TEXT = re.compile(
+    r"(?i)((?:api_?key|token|secret|password|sharedaccess(?:key|signature))=|bearer )[^&;,\s\"']+"
+)
+_USER_INFO = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What is logged, and in which form."""
+
+    debug: bool = option(
+        default=False, help="Log details of the server and of live feeds.", only_true_is_on=True
+    )
+    log_format: LogFormat = option(
+        "auto", "Form of log lines; auto: console on a terminal, json otherwise."
+    )
+
+
+def get_logger(name: str) -> BoundLogger:
+    """Return the logger of a module; log constant texts and put the data into fields."""
+    logger: BoundLogger = structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.contextvars.merge_contextvars,
+            _hand_over,
+        ],
+        wrapper_class=BoundLogger,
+    )
+    return logger
+
+
+def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
+    """Send the logs of this package and of every library to `stream` (standard error)."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_formatter(settings.log_format, is_terminal=stream.isatty()))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # Libraries are quiet unless something is wrong; their debug lines would bury ours.
+    root.setLevel(logging.WARNING)
+    level = logging.DEBUG if settings.debug else logging.INFO
+    logging.getLogger("tardis_machine").setLevel(level)
+    logging.captureWarnings(capture=True)
+
+
+def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+    """Mask secrets by type, by the name of their field and by their place in a text."""
+    for key, value in event.items():
+        if isinstance(value, Secret) or (value and _SECRET_KEY.search(key)):
+            event[key] = _MASK
+        elif isinstance(value, str):
+            event[key] = _USER_INFO.sub(rf"\1{_MASK}@", _SECRET_TEXT.sub(rf"\1{_MASK}", value))
+    return event
+
+
+def _hand_over(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Pass the text as the message and the data as one attribute of the log record."""
+    # One attribute, because the standard library refuses fields named like its own (`name`).
+    text = event.pop("event")
+    exc_info = event.pop("exc_info", None)
+    return {"msg": text, "extra": {_FIELDS: dict(event)}, "exc_info": exc_info}
+
+
+def _take_over(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
+    event.update(getattr(event["_record"], _FIELDS, {}))
+    return event
+
+
+def _formatter(log_format: LogFormat, *, is_terminal: bool) -> logging.Formatter:
+    is_console = log_format == "console" or (log_format == "auto" and is_terminal)
+    common: list[Any] = [
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        _take_over,
+        hide_secrets,
+        structlog.processors.TimeStamper(fmt="%H:%M:%S.%f" if is_console else "iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    closing: list[Any] = [ProcessorFormatter.remove_processors_meta]
+    if is_console:
+        # Plain: the framed form prints local variables, and those hold secrets.
+        plain = structlog.dev.plain_traceback
+        closing.append(structlog.dev.ConsoleRenderer(colors=is_terminal, exception_formatter=plain))
+    else:
+        closing += [
+            structlog.processors.format_exc_info,
+            hide_secrets,
+            structlog.processors.JSONRenderer(),
+        ]
+    return ProcessorFormatter(foreign_pre_chain=common, processors=closing)

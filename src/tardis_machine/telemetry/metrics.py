@@ -1,0 +1,229 @@
+"""Every metric, declared once; docs/metrics.md comes from here.
+
+`Metrics` belongs to whoever creates it: there is no global registry, so two servers in one process
+and every test have their own. Names start with `tardis_machine_` and carry their unit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+NAMESPACE = "tardis_machine"
+SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+RECORDS_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+MAX_TARGET_LABELS = 200
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """What documents say about a metric."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+
+
+class Declarations:
+    """Creates the metrics of one area on one registry and remembers what they mean."""
+
+    def __init__(self, registry: CollectorRegistry, infos: list[MetricInfo], area: str) -> None:
+        self._registry = registry
+        self._infos = infos
+        self._prefix = f"{NAMESPACE}_{area}"
+
+    def counter(self, name: str, help: str, *labels: str) -> Counter:
+        """Declare something that only grows."""
+        return Counter(
+            self._note(name, "counter", labels, help), help, labels, registry=self._registry
+        )
+
+    def gauge(self, name: str, help: str, *labels: str) -> Gauge:
+        """Declare something that goes up and down."""
+        return Gauge(self._note(name, "gauge", labels, help), help, labels, registry=self._registry)
+
+    def histogram(
+        self, name: str, help: str, *labels: str, buckets: Sequence[float] = SECONDS_BUCKETS
+    ) -> Histogram:
+        """Declare a distribution."""
+        full = self._note(name, "histogram", labels, help)
+        return Histogram(full, help, labels, registry=self._registry, buckets=buckets)
+
+    def _note(self, name: str, kind: str, labels: tuple[str, ...], help: str) -> str:
+        full = f"{self._prefix}_{name}"
+        self._infos.append(MetricInfo(full, kind, labels, help))
+        return full
+
+
+class ServerMetrics:
+    """The HTTP and WebSocket server."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self.requests = declare.counter(
+            "requests_total", "Requests answered, WebSocket upgrades included.", "route", "status"
+        )
+        self.active_streams = declare.gauge(
+            "active_streams", "Replays and live streams being written now.", "route"
+        )
+        self.messages = declare.counter(
+            "messages_total", "Messages written to clients.", "route", "exchange"
+        )
+        self.sent_bytes = declare.counter(
+            "sent_bytes_total", "Bytes written to clients before compression.", "route"
+        )
+        self.first_message = declare.histogram(
+            "first_message_seconds", "From the request to its first message.", "route"
+        )
+        self.slow_clients = declare.counter(
+            "slow_clients_total", "Connections closed because the client did not read.", "route"
+        )
+
+
+class ArchiveMetrics:
+    """The data API and the cache."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self.slices = declare.counter(
+            "slices_total", "Slices read, by where they came from: cache or network.", "origin"
+        )
+        self.downloaded_bytes = declare.counter(
+            "downloaded_bytes_total", "Compressed bytes fetched from the data API."
+        )
+        self.download = declare.histogram(
+            "download_seconds", "Time to fetch one slice, attempts included."
+        )
+        self.retries = declare.counter(
+            "retries_total", "Attempts repeated, by status code or kind of failure.", "reason"
+        )
+        self.active_downloads = declare.gauge("active_downloads", "Slices being fetched now.")
+        self.corrupt_slices = declare.counter(
+            "corrupt_slices_total", "Cached slices that could not be read and were fetched again."
+        )
+
+
+class ReplayMetrics:
+    """Raw messages on their way to normalized records."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self.messages = declare.counter(
+            "messages_total", "Raw messages read from slices and feeds.", "exchange"
+        )
+        self.records = declare.counter(
+            "records_total", "Normalized records produced.", "exchange", "type"
+        )
+        self.mapping_errors = declare.counter(
+            "mapping_errors_total", "Messages that did not have the documented shape.", "exchange"
+        )
+        self.disconnects = declare.counter(
+            "disconnects_total", "Disconnects seen in recordings and live feeds.", "exchange"
+        )
+
+
+class EventBusMetrics:
+    """Publishing; every metric has the label `bus`."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self._declare_flow(declare)
+        self._declare_failures(declare)
+        self._declare_state(declare)
+
+    def _declare_flow(self, declare: Declarations) -> None:
+        self.events = declare.counter(
+            "events_total", "Events offered to the bus.", "bus", "payload_case", "origin"
+        )
+        self.filtered = declare.counter(
+            "filtered_total", "Events left out by include and exclude lists.", "bus", "payload_case"
+        )
+        self.enqueued = declare.counter("enqueued_total", "Events accepted.", "bus")
+        self.published = declare.counter(
+            "published_total", "Events acknowledged by the bus.", "bus", "target", "payload_case"
+        )
+        self.published_bytes = declare.counter(
+            "published_bytes_total", "Envelope bytes acknowledged by the bus.", "bus", "target"
+        )
+        self.batches = declare.counter(
+            "batches_total", "Batches sent, by outcome.", "bus", "target", "outcome"
+        )
+        self.batch_records = declare.histogram(
+            "batch_records", "Events per batch.", "bus", buckets=RECORDS_BUCKETS
+        )
+        self.send = declare.histogram("send_seconds", "Time of one send call.", "bus")
+        self.delivery = declare.histogram(
+            "delivery_seconds", "From acceptance to acknowledgement.", "bus", "origin"
+        )
+
+    def _declare_failures(self, declare: Declarations) -> None:
+        self.retries = declare.counter("retries_total", "Sends repeated.", "bus", "reason")
+        self.redelivered = declare.counter(
+            "redelivered_total", "Events sent again after their outcome was unknown.", "bus"
+        )
+        self.throttled = declare.counter(
+            "throttled_total", "Sends refused because of a rate limit.", "bus", "target"
+        )
+        self.duplicates = declare.counter(
+            "duplicates_total", "Events that the server called duplicates.", "bus"
+        )
+        self.dead_letters = declare.counter(
+            "dead_letter_total", "Events given up and kept as dead letters.", "bus", "reason"
+        )
+        self.dropped = declare.counter(
+            "dropped_total", "Events lost, each with its reason.", "bus", "reason", "payload_case"
+        )
+        self.blocked = declare.counter(
+            "blocked_seconds_total", "Time that producers waited for room.", "bus", "origin"
+        )
+        self.connects = declare.counter(
+            "connects_total", "Attempts to connect, by outcome.", "bus", "outcome"
+        )
+
+    def _declare_state(self, declare: Declarations) -> None:
+        self.queue_events = declare.gauge("queue_events", "Events waiting in memory.", "bus")
+        self.queue_bytes = declare.gauge("queue_bytes", "Bytes waiting in memory.", "bus")
+        self.queue_oldest = declare.gauge(
+            "queue_oldest_seconds", "Age of the oldest event in memory.", "bus"
+        )
+        self.lanes = declare.gauge("lanes", "Keys with events waiting or in flight.", "bus")
+        self.in_flight = declare.gauge("in_flight", "Batches sent and not yet answered.", "bus")
+        self.spool_events = declare.gauge("spool_events", "Events waiting on disk.", "bus")
+        self.spool_bytes = declare.gauge("spool_bytes", "Bytes waiting on disk.", "bus")
+        self.spool_oldest = declare.gauge(
+            "spool_oldest_seconds", "Age of the oldest event on disk.", "bus"
+        )
+        self.state = declare.gauge(
+            "state", "1 for the state the bus is in, 0 for the others.", "bus", "state"
+        )
+        self.last_ack = declare.gauge(
+            "last_ack_timestamp_seconds", "Unix time of the last acknowledgement.", "bus"
+        )
+
+
+class Metrics:
+    """All metrics of one process, on one registry."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.infos: list[MetricInfo] = []
+        self.server = ServerMetrics(self._area("server"))
+        self.archive = ArchiveMetrics(self._area("archive"))
+        self.replay = ReplayMetrics(self._area("replay"))
+        self.event_bus = EventBusMetrics(self._area("event_bus"))
+
+    def _area(self, name: str) -> Declarations:
+        return Declarations(self.registry, self.infos, name)
+
+
+class BoundedLabel:
+    """Keeps a label to its first values; what comes after them counts as `other`."""
+
+    def __init__(self, limit: int = MAX_TARGET_LABELS) -> None:
+        self._limit = limit
+        self._seen: set[str] = set()
+
+    def value(self, text: str) -> str:
+        """Return the label value to use for a text."""
+        if text not in self._seen:
+            if len(self._seen) >= self._limit:
+                return "other"
+            self._seen.add(text)
+        return text

@@ -1,0 +1,200 @@
+"""One symbol on one exchange: the second-by-second loop that every venue shares."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from tardis_machine.model.time import SECOND_US, us_text
+from tardis_machine.sources.simulator.market import Change, Market, Taken
+from tardis_machine.sources.simulator.prices import IndexPath, PriceGrid
+
+UNITS_PER_SECOND = 10_000_000
+"""Local times have seven fractional digits; offsets inside a second count those units."""
+
+UNITS_PER_MS = 10_000
+UNITS_PER_US = 10
+MAX_MESSAGES_PER_SECOND = 20_000
+
+_MAX_MESSAGES_PER_STEP = 16
+_MAX_STEPS_PER_SECOND = 60_000
+_CONNECTED_UNITS = 50 * UNITS_PER_MS
+_SECONDS_PER_DAY = 86_400
+
+
+class Second:
+    """One second of simulated time, with the texts that its messages share."""
+
+    __slots__ = ("index", "is_day_start", "ms", "previous_text", "text")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.ms = index * 1000
+        self.text = us_text(index * SECOND_US)[:20]
+        self.previous_text = us_text((index - 1) * SECOND_US)[:20]
+        self.is_day_start = index % _SECONDS_PER_DAY == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarketPlan:
+    """What a venue knows about one symbol before its market opens."""
+
+    symbol: str
+    base: str
+    start_price: float
+    grid: PriceGrid
+    depth: int
+    changes_per_event: tuple[int, ...]
+    activity: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeedOptions:
+    """What every feed of a simulation shares."""
+
+    seed: int
+    rate: float
+    start_second: int
+    is_lossy: bool = False
+
+
+class Feed(ABC):
+    """Turn the events of one market into the messages of one venue.
+
+    A subclass writes wire text; this class decides when things happen. Messages of a feed have
+    strictly increasing local times, so the lines of several feeds merge by sorting their text.
+    """
+
+    exchange: ClassVar[str]
+    messages_per_step: ClassVar[float]
+    trade_odds: ClassVar[int] = 36
+    """How many of 256 market events are trades."""
+
+    def __init__(self, plan: MarketPlan, options: FeedOptions) -> None:
+        self.symbol = plan.symbol
+        self.grid = plan.grid
+        self.options = options
+        self.start_price = plan.start_price
+        self.rng = Random(f"{options.seed}/{self.exchange}/{plan.symbol}")  # noqa: S311
+        self.index = IndexPath(options.seed, plan.base)
+        self.market = Market(
+            self.rng,
+            plan.grid.level(plan.start_price),
+            plan.depth,
+            plan.changes_per_event,
+            is_lossy=options.is_lossy,
+        )
+        self.last_trade = (self.market.best_bid, 1, True)
+        self.latency_units = self.rng.randrange(3, 25) * UNITS_PER_MS + self.rng.randrange(5_000)
+        self.clock = Second(options.start_second)
+        self._steps_per_second = options.rate * plan.activity / self.messages_per_step
+        self._best = self.market.best()
+        self._lines: list[str] = []
+        self._offset = 0
+        self._gap = 1
+
+    def run_second(self, clock: Second, *, is_connecting: bool) -> list[str]:
+        """Return the lines of one second, in order; a new connection starts with snapshots."""
+        self.clock = clock
+        self._lines = []
+        self.index.advance()
+        self.market.aim(self.grid.level(self.fair_price()))
+        start = self._open(is_connecting=is_connecting)
+        random = self.rng.random
+        steps = int(self._steps_per_second * self.index.intensity + random())
+        slots = min(steps, _MAX_STEPS_PER_SECOND) + 1
+        width = (UNITS_PER_SECOND - start) / slots
+        # Steps keep a tenth of their slot free, so that all messages of a step fit before the next.
+        self._gap = max(1, int(width / 10 / _MAX_MESSAGES_PER_STEP))
+        refresh_slot = int(random() * slots)
+        for slot in range(slots):
+            self._offset = start + int((slot + 0.9 * random()) * width)
+            if slot == refresh_slot:
+                self.refresh()
+            else:
+                self._step()
+        return self._lines
+
+    def _open(self, *, is_connecting: bool) -> int:
+        if not is_connecting:
+            return 0
+        self._offset = UNITS_PER_MS
+        self._gap = UNITS_PER_MS
+        self.connect()
+        return _CONNECTED_UNITS
+
+    def _step(self) -> None:
+        if self.rng.getrandbits(8) < self.trade_odds:
+            taken = self.market.take()
+            self.write_trade(taken)
+            level, lots = taken.fills[-1]
+            self.last_trade = (level, lots, taken.is_buy)
+        else:
+            changes = self.market.change()
+            if changes:
+                self.write_changes(changes)
+        best = self.market.best()
+        if best != self._best:
+            self._best = best
+            self.write_best(best)
+
+    def refresh(self) -> None:
+        """Write what a venue sends about once per second, after clearing far levels."""
+        changes = self.market.trim()
+        if changes:
+            self.write_changes(changes)
+        self.write_ticker()
+
+    def emit(self, message: str) -> None:
+        """Append one message at the current time, and move the time on a little."""
+        self._lines.append(f"{self.clock.text}{self._offset:07d}Z {message}\n")
+        self._offset += self._gap
+
+    def venue_ms(self) -> int:
+        """Return the exchange's time of what happens now, in epoch milliseconds."""
+        return self.clock.ms + (self._offset - self.latency_units) // UNITS_PER_MS
+
+    def venue_text(self, units_per_digit: int, digits: int) -> str:
+        """Return the exchange's time of what happens now as ISO text."""
+        offset = self._offset - self.latency_units
+        if offset < 0:
+            rest = (offset + UNITS_PER_SECOND) // units_per_digit
+            return f"{self.clock.previous_text}{rest:0{digits}d}Z"
+        return f"{self.clock.text}{offset // units_per_digit:0{digits}d}Z"
+
+    def index_price(self) -> float:
+        """Return the index price of this second."""
+        return self.start_price * self.index.factor
+
+    def fair_price(self) -> float:
+        """Return the price the market is drawn to."""
+        return self.index_price()
+
+    def mark_price(self) -> float:
+        """Return a mark price between the index and the middle of the book."""
+        bid, ask = self.grid.price(self.market.best_bid), self.grid.price(self.market.best_ask)
+        return (bid + ask) / 4 + self.index_price() / 2
+
+    def float_text(self, price: float) -> str:
+        """Write a price that is not on the grid, such as an index, with two decimals or more."""
+        return f"{price:.{max(2, self.grid.decimals)}f}"
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Write what a recorder receives right after it subscribed: at most 16 messages."""
+
+    @abstractmethod
+    def write_trade(self, taken: Taken) -> None:
+        """Write the messages of one taker order, trades before book changes."""
+
+    @abstractmethod
+    def write_changes(self, changes: list[Change]) -> None:
+        """Write the messages of changed levels."""
+
+    @abstractmethod
+    def write_best(self, best: tuple[int, int, int, int]) -> None:
+        """Write what the venue sends when its best bid or ask changed."""
+
+    @abstractmethod
+    def write_ticker(self) -> None:
+        """Write what the venue sends about once per second."""

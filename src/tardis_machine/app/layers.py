@@ -11,7 +11,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tardis_machine.app.options import ENV_PREFIX, Option, Spelling, Vocabulary, snake_case
+from tardis_machine.app.options import (
+    ENV_PREFIX,
+    KnownNames,
+    Option,
+    Spelling,
+    Vocabulary,
+    snake_case,
+)
 from tardis_machine.model.errors import nearest_hint
 
 # A TM_ variable of somebody else is none of our business unless it looks like a typing mistake.
@@ -101,7 +108,7 @@ def _read_arguments(words: list[str], vocabulary: Vocabulary, result: Layer) -> 
 
 
 def read_environment(
-    environ: Mapping[str, str], vocabulary: Vocabulary, known: Vocabulary
+    environ: Mapping[str, str], vocabulary: Vocabulary, known: KnownNames
 ) -> tuple[Layer, Layer]:
     """Read `TM_*` variables; the first layer holds those that beat the command line."""
     overriding, plain = Layer(), Layer()
@@ -122,7 +129,7 @@ def _environment_value(spelling: Spelling, text: str) -> object:
     return text == "true" if spelling.option.declared.only_true_is_on else text
 
 
-def _unknown_variable(variable: str, known: Vocabulary) -> Iterator[str]:
+def _unknown_variable(variable: str, known: KnownNames) -> Iterator[str]:
     if variable in known.variables:
         return
     prefixes = tuple(f"{ENV_PREFIX}{table.upper()}_" for table in known.tables)
@@ -131,7 +138,7 @@ def _unknown_variable(variable: str, known: Vocabulary) -> Iterator[str]:
         yield f"Unknown variable {variable}.{nearest_hint(variable, known.variables)}"
 
 
-def read_file(path: Path, vocabulary: Vocabulary, known: Vocabulary) -> Layer:
+def read_file(path: Path, vocabulary: Vocabulary, known: KnownNames) -> Layer:
     """Read a TOML file that may also hold what other commands use."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -141,7 +148,7 @@ def read_file(path: Path, vocabulary: Vocabulary, known: Vocabulary) -> Layer:
 
 
 def read_mapping(
-    content: Mapping[str, Any], origin: str, vocabulary: Vocabulary, known: Vocabulary
+    content: Mapping[str, Any], origin: str, vocabulary: Vocabulary, known: KnownNames
 ) -> Layer:
     """Read nested keys, in snake or camel case, as a TOML file or a Python caller gives them."""
     result = Layer()

@@ -13,7 +13,7 @@ from tardis_machine.app.layers import (
     read_file,
     read_mapping,
 )
-from tardis_machine.app.options import Option, Vocabulary, options_of
+from tardis_machine.app.options import KnownNames, Option, Vocabulary, options_of
 from tardis_machine.app.values import read_value
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import GROUP, Secret
@@ -43,7 +43,7 @@ def load_settings(
     settings: type[T],
     words: Sequence[str] = (),
     environ: Mapping[str, str] | None = None,
-    known: Vocabulary | None = None,
+    known: KnownNames | None = None,
 ) -> Loaded[T]:
     """Load settings for a command line; raise one `SettingsError` with every problem.
 
@@ -54,7 +54,7 @@ def load_settings(
         known: names that are valid for other commands too, and thus ignored rather than refused.
     """
     vocabulary = Vocabulary(options_of(settings))
-    known = known or vocabulary
+    known = known or KnownNames.of(vocabulary)
     flags = read_command_line(words, vocabulary)
     overriding, variables = read_environment(environ or {}, vocabulary, known)
     layers: list[Layer] = [overriding, flags, variables]
@@ -67,7 +67,8 @@ def load_settings(
 def settings_from(settings: type[T], content: Mapping[str, Any]) -> Loaded[T]:
     """Load settings from keyword arguments or a decoded document, never from the environment."""
     vocabulary = Vocabulary(options_of(settings))
-    return merge(settings, [read_mapping(content, "argument", vocabulary, vocabulary)])
+    known = KnownNames.of(vocabulary)
+    return merge(settings, [read_mapping(content, "argument", vocabulary, known)])
 
 
 def merge(settings: type[T], layers: Sequence[Layer]) -> Loaded[T]:

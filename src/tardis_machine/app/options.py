@@ -37,11 +37,6 @@ class Option:
         return _join(self.names.flag_prefix, self.field).replace("_", "-")
 
     @property
-    def origin(self) -> tuple[type, str]:
-        """Return the class and the field that declare it."""
-        return self.group, self.field
-
-    @property
     def is_secret(self) -> bool:
         """Say whether the value is a secret, which may also come from a file."""
         return self.annotation is Secret
@@ -115,6 +110,22 @@ class Vocabulary:
             spelling.option.field,
         ):
             raise ValueError(f"{name!r} names both {other.option.path} and {spelling.option.path}")
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownNames:
+    """Variables and TOML keys that some command understands, though perhaps not this one."""
+
+    variables: frozenset[str]
+    keys: frozenset[str]
+
+    @classmethod
+    def of(cls, *vocabularies: Vocabulary) -> "KnownNames":
+        """Unite the names of several commands: one file or environment serves them all."""
+        return cls(
+            frozenset().union(*(vocabulary.variables for vocabulary in vocabularies)),
+            frozenset().union(*(vocabulary.keys for vocabulary in vocabularies)),
+        )
 
     @property
     def tables(self) -> set[str]:

@@ -1,0 +1,23 @@
+"""All settings, composed: which groups each command takes, and under which names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tardis_machine.model.settings import group, option
+from tardis_machine.server.settings import ServerSettings
+from tardis_machine.telemetry.logs import LogSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandSettings:
+    """What every command takes."""
+
+    config: Path | None = option(None, "Read settings from this TOML file.", metavar="file")
+    logs: LogSettings = group(LogSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings(CommandSettings):
+    """Everything the server takes."""
+
+    server: ServerSettings = group(ServerSettings)

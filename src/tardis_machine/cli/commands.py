@@ -1,0 +1,45 @@
+"""Every command, one line each: name, settings, the module whose `run` does it."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from tardis_machine.app.settings import CommandSettings, ServeSettings
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    BUS_NOT_REACHED = 3
+    EVENTS_LOST = 4
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of `tardis-machine`; its name may have two words, such as `lake query`."""
+
+    name: str
+    summary: str
+    settings: type[CommandSettings]
+    module: str
+    """Module of this package, imported when the command runs, so that others start fast."""
+
+    @property
+    def run(self) -> Callable[[Any], int]:
+        """Return the function that takes the loaded settings and returns an exit code."""
+        module = importlib.import_module(f"tardis_machine.cli.{self.module}")
+        run: Callable[[Any], int] = module.run
+        return run
+
+
+COMMANDS = (
+    Command("serve", "Replay and stream over HTTP and WebSocket.", ServeSettings, "serve"),
+    Command("version", "Print the version.", CommandSettings, "version"),
+)
+
+DEFAULT_COMMAND = COMMANDS[0]

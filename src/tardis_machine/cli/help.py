@@ -1,0 +1,110 @@
+"""Help text, derived from the declarations."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.model.settings import Secret
+
+if TYPE_CHECKING:
+    from tardis_machine.cli.commands import Command
+
+PROGRAM = "tardis-machine"
+_WIDTH = 100
+_COLUMN = 34
+_EPILOG = """\
+Every option can also be given in the environment, in upper case with the prefix TM_: TM_API_KEY is
+--api-key and TM_CACHE_DIR is --cache-dir. A TOML file (--config) holds the same names in snake
+case. The command line wins over the environment, the environment over the file. A secret can be
+read from a file: --api-key-file."""
+
+
+def help_text(command: "Command", commands: Sequence["Command"]) -> str:
+    """Describe a command: usage, options in groups with their defaults, where values come from."""
+    options = options_of(command.settings)
+    is_default = command is commands[0]
+    sections = [_usage(command, options, is_default=is_default), command.summary]
+    if is_default:
+        lines = (_line(entry.name, entry.summary) for entry in commands)
+        sections.append("\n".join(["Commands:", *lines]))
+    if arguments := [option for option in options if option.declared.is_argument]:
+        sections.append("\n".join(["Arguments:", *map(_argument_line, arguments)]))
+    flags = [option for option in options if not option.declared.is_argument]
+    sections.extend(_option_sections(flags))
+    return "\n\n".join([*sections, _EPILOG])
+
+
+def metavar(option: Option) -> str:
+    """Return what stands for the value of an option, such as `<path>`."""
+    if option.declared.metavar:
+        return f"<{option.declared.metavar}>"
+    if choices := choices_of(option.annotation):
+        return f"<{'|'.join(choices)}>"
+    if option.field.endswith("_bytes"):
+        return "<size>"
+    names = {int: "number", float: "number", Path: "path", Secret: "secret", bool: "true|false"}
+    fallback = "text,…" if option.is_list else "text"
+    return f"<{names.get(option.annotation, fallback)}>"
+
+
+def shown_default(option: Option) -> str:
+    """Return the default as documents show it; empty where there is none."""
+    if option.declared.shown_default is not None:
+        return option.declared.shown_default
+    if option.is_required:
+        return "required"
+    default = option.default
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    return "" if default is None or default == {} else str(default)
+
+
+def _usage(command: "Command", options: Iterable[Option], *, is_default: bool) -> str:
+    arguments = "".join(f" [{option.field}]" for option in options if option.declared.is_argument)
+    if is_default:
+        return f"Usage: {PROGRAM} [options]\n       {PROGRAM} <command> [options]"
+    return f"Usage: {PROGRAM} {command.name} [options]{arguments}"
+
+
+def _option_sections(options: Iterable[Option]) -> Iterable[str]:
+    general = [
+        _line("-h, --help", "Print this help."),
+        _line("-v, --version", "Print the version."),
+    ]
+    own = [option for option in options if len(option.path) == 1]
+    yield "\n".join(["Options:", *map(_option_line, own), *general])
+    grouped = [option for option in options if len(option.path) > 1]
+    for _, members in groupby(grouped, key=lambda option: option.path[:-1]):
+        entries = list(members)
+        yield "\n".join([_heading(entries[0].group), *map(_option_line, entries)])
+
+
+def _heading(settings: type) -> str:
+    return (settings.__doc__ or settings.__name__).splitlines()[0].rstrip(".") + ":"
+
+
+def _option_line(option: Option) -> str:
+    value = "" if option.is_flag else f" {metavar(option)}"
+    default = "" if option.is_flag else shown_default(option)
+    text = option.declared.help + (f" [{default}]" if default else "")
+    return _line(f"--{option.name}{value}", text)
+
+
+def _argument_line(option: Option) -> str:
+    return _line(option.field, option.declared.help)
+
+
+def _line(name: str, text: str) -> str:
+    indent = " " * _COLUMN
+    lead = f"  {name}".ljust(_COLUMN)
+    if not lead.endswith(" "):
+        wrapped = textwrap.fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+        return f"{lead}\n{wrapped}"
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
+    )

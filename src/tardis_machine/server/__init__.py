@@ -1,0 +1,1 @@
+"""HTTP and WebSocket, nothing else: requests in, chunks out."""

@@ -1,0 +1,38 @@
+"""WebSocket text frames for a whole chunk, built at once.
+
+One frame per message is what clients expect; one write per chunk is what makes it cheap.
+"""
+
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+
+_FINAL_TEXT = 0x81
+_MAX_REASON_BYTES = 123
+_CUT_REASON_BYTES = 120
+
+
+@lru_cache(maxsize=65_536)
+def _header(length: int) -> bytes:
+    """Return the header of an unmasked, final text frame."""
+    if length < 126:
+        return struct.pack("!BB", _FINAL_TEXT, length)
+    if length < 65_536:
+        return struct.pack("!BBH", _FINAL_TEXT, 126, length)
+    return struct.pack("!BBQ", _FINAL_TEXT, 127, length)
+
+
+def text_frames(messages: Iterable[bytes]) -> bytes:
+    """Return the frames of these messages, ready to be written."""
+    return b"".join([part for message in messages for part in (_header(len(message)), message)])
+
+
+def close_reason(text: str) -> bytes:
+    """Return a close reason that fits into a control frame.
+
+    A longer one is cut to 120 bytes, a character split by that replaced by U+FFFD.
+    """
+    encoded = text.encode()
+    if len(encoded) <= _MAX_REASON_BYTES:
+        return encoded
+    return encoded[:_CUT_REASON_BYTES].decode(errors="replace").encode()[:_MAX_REASON_BYTES]

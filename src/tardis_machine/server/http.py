@@ -1,0 +1,116 @@
+"""`/replay` and `/replay-normalized`: NDJSON over HTTP."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from tardis_machine.model.control import encode_lines
+from tardis_machine.model.errors import TardisMachineError, UpstreamStatusError
+from tardis_machine.server.options import (
+    OptionsError,
+    parse_normalized_options,
+    parse_raw_options,
+)
+from tardis_machine.server.services import Services
+from tardis_machine.session.plan import plan_normalized, plan_raw
+from tardis_machine.session.raw import http_lines
+from tardis_machine.session.run import client_records, raw_lines
+
+JSON_STREAM = "application/x-json-stream"
+
+log = structlog.get_logger(__name__)
+
+Chunks = AsyncGenerator[bytes, None]
+
+
+class ErrorBody(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What a failed request is answered with."""
+
+    response_text: str | None = None
+    message: str = ""
+    url: str | None = None
+
+
+async def replay(request: web.Request, services: Services) -> web.StreamResponse:
+    """Answer `/replay`."""
+    options = await _options_text(request)
+    return await _respond(request, raw_chunks(options, services))
+
+
+async def replay_normalized(request: web.Request, services: Services) -> web.StreamResponse:
+    """Answer `/replay-normalized`."""
+    options = await _options_text(request)
+    return await _respond(request, normalized_chunks(options, services))
+
+
+async def raw_chunks(options: str | bytes | None, services: Services) -> Chunks:
+    """Yield the body of a raw response."""
+    plan = plan_raw(parse_raw_options(options))
+    async with aclosing(raw_lines(plan, services.archive)) as chunks:
+        async for lines in chunks:
+            services.metrics.replayed(plan.exchange.id, "raw", len(lines))
+            yield http_lines(lines)
+
+
+async def normalized_chunks(options: str | bytes | None, services: Services) -> Chunks:
+    """Yield the body of a normalized response."""
+    plan = plan_normalized(parse_normalized_options(options), services.clock())
+    services.warn_of_ignored(plan)
+    async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
+        async for records in chunks:
+            services.metrics.replayed("", "normalized", len(records))
+            yield encode_lines(records)
+
+
+async def _options_text(request: web.Request) -> str | bytes | None:
+    """Return the `options` parameter, or the body of a POST."""
+    if request.method == "POST":
+        return await request.read()
+    return request.query.get("options")
+
+
+async def _respond(request: web.Request, chunks: Chunks) -> web.StreamResponse:
+    """Stream chunks; a failure before the first one becomes an error response."""
+    async with aclosing(chunks):
+        try:
+            first = await anext(chunks, None)
+        except Exception as error:
+            return _error_response(error)
+        if first is None:
+            return web.Response(headers={"Content-Type": JSON_STREAM})
+        response = web.StreamResponse(headers={"Content-Type": JSON_STREAM})
+        await response.prepare(request)
+        await response.write(first)
+        try:
+            async for chunk in chunks:
+                await response.write(chunk)
+        except ConnectionError:
+            raise
+        except Exception as error:
+            # The status is gone: clients find a last line without a type.
+            await response.write(error_body(error))
+        await response.write_eof()
+        return response
+
+
+def _error_response(error: Exception) -> web.Response:
+    status = error.status if isinstance(error, UpstreamStatusError) else 500
+    response = web.Response(status=status, body=error_body(error))
+    if not isinstance(error, OptionsError):
+        response.headers["Content-Type"] = JSON_STREAM
+    return response
+
+
+def error_body(error: Exception) -> bytes:
+    """Write an error as clients get it, and log it."""
+    if isinstance(error, TardisMachineError):
+        log.warning("request failed", error=str(error))
+    else:
+        log.error("request failed", exc_info=error)
+    body = ErrorBody(message=str(error) or type(error).__name__)
+    if isinstance(error, UpstreamStatusError):
+        body.response_text, body.url = error.response_text, error.url
+    return msgspec.json.encode(body)

@@ -1,0 +1,24 @@
+"""`/ws-replay-normalized`: one JSON text frame per record."""
+
+from contextlib import aclosing
+
+from tardis_machine.model.control import encode_lines
+from tardis_machine.server.connection import Connection
+from tardis_machine.server.options import parse_normalized_options
+from tardis_machine.server.services import Services
+from tardis_machine.session.plan import plan_normalized
+from tardis_machine.session.run import client_records
+
+
+async def replay_normalized(connection: Connection, services: Services) -> str:
+    """Send the records a client asked for."""
+    options = connection.request.query.get("options")
+    plan = plan_normalized(parse_normalized_options(options), services.clock())
+    services.warn_of_ignored(plan)
+    async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
+        async for records in chunks:
+            lines = encode_lines(records).split(b"\n")
+            lines.pop()
+            services.metrics.replayed("", "normalized", len(lines))
+            await connection.send(lines)
+    return "WS replay-normalized finished"

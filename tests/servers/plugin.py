@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers.elsewhere import KafkaElsewhere
+from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
 from tests.servers.kafka import Kafka
 from tests.servers.process import free_port
+from tests.servers.redis import Redis, RedisCluster
 from tests.servers.tls import Certificates, make_certificates
 
 KAFKA_USERS = {"tester": "tester-secret"}
@@ -53,3 +54,42 @@ def kafka(kafka_of_run: Kafka | KafkaElsewhere) -> Iterator[Kafka | KafkaElsewhe
 def kafka_topic(kafka: Kafka | KafkaElsewhere) -> str:
     """Give a topic of one partition."""
     return kafka.create_topic(unique_name("topic"))
+
+
+@pytest.fixture(scope="session")
+def redis_of_run() -> Iterator[Redis | Elsewhere]:
+    """Start one Redis server for the run."""
+    if elsewhere := Elsewhere.from_environment("TM_TEST_REDIS"):
+        yield elsewhere
+        return
+    with Redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server(redis_of_run: Redis | Elsewhere) -> Iterator[Redis | Elsewhere]:
+    """Give the run's Redis server and heal it afterwards."""
+    redis_of_run.heal()
+    yield redis_of_run
+    redis_of_run.heal()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_of_run() -> Iterator[RedisCluster]:
+    """Start one Redis cluster of three masters for the run."""
+    with RedisCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def redis_cluster(redis_cluster_of_run: RedisCluster) -> Iterator[RedisCluster]:
+    """Give the run's Redis cluster and heal it afterwards."""
+    redis_cluster_of_run.heal()
+    yield redis_cluster_of_run
+    redis_cluster_of_run.heal()
+
+
+@pytest.fixture
+def redis_stream() -> str:
+    """Give a stream key; Redis creates the stream with its first entry."""
+    return unique_name("stream")

@@ -8,14 +8,15 @@ import socket
 import subprocess
 import tempfile
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import SystemRandom
-from types import TracebackType
 from typing import ClassVar, Self
 
 import psutil
+
+from tests.servers.lifecycle import Lifecycle
 
 # Below Linux's default ephemeral range (32768-60999): while a server is down, no outgoing
 # connection can take its port, and no client can connect to itself by TCP simultaneous open.
@@ -72,7 +73,7 @@ def spawn(
     return _spawner().submit(fork).result()
 
 
-class ServerProcess(ABC):
+class ServerProcess(Lifecycle):
     """A server of our own: its port, its data directory, its process.
 
     `start` returns when the server answers its own protocol. `stop` and `kill` keep port and
@@ -223,18 +224,3 @@ class ServerProcess(ABC):
         self.kill()
         if self._is_own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -2,7 +2,9 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
+import redis.asyncio
 from confluent_kafka import Consumer, Message, TopicPartition
 
 READ_SECONDS = 60
@@ -74,3 +76,31 @@ def _from_kafka(message: Message) -> Received:
         headers=headers,
         partition=str(message.partition()),
     )
+
+
+async def read_redis(address: str, stream: str, **options: Any) -> list[Received]:
+    """Return every entry of a stream; fields other than `data` and `key` count as headers."""
+    async with redis.asyncio.Redis.from_url(address, **options) as client:
+        return _from_redis(await client.xrange(stream))
+
+
+async def read_redis_cluster(address: str, stream: str, **options: Any) -> list[Received]:
+    """Return every entry of a stream, whichever node holds it."""
+
+    # The asyncio cluster client leaves connections of nodes it has dropped unclosed.
+    def read() -> list[Received]:
+        with redis.RedisCluster.from_url(address, **options) as client:
+            return _from_redis(client.xrange(stream))
+
+    return await asyncio.to_thread(read)
+
+
+def _from_redis(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Received]:
+    received = []
+    for _, raw in entries:
+        fields = {name.decode(): value for name, value in raw.items()}
+        value, key = fields.pop("data", b""), fields.pop("key", None)
+        headers = {name: text.decode() for name, text in fields.items()}
+        text_key = None if key is None else key.decode()
+        received.append(Received(value=value, key=text_key, headers=headers))
+    return received

@@ -1,0 +1,113 @@
+"""One encoded event, the series it belongs to, and its identity."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.time import SECOND_US
+
+
+class Origin(StrEnum):
+    """How records came to the producer."""
+
+    REALTIME = "realtime"
+    REPLAY = "replay"
+    ARCHIVE = "archive"
+
+    @property
+    def number(self) -> pb.Origin:
+        """Return the value of the envelope's `origin`."""
+        return _ORIGIN_NUMBERS[self]
+
+
+_ORIGIN_NUMBERS = {
+    Origin.REALTIME: pb.ORIGIN_REALTIME,
+    Origin.REPLAY: pb.ORIGIN_REPLAY,
+    Origin.ARCHIVE: pb.ORIGIN_ARCHIVE,
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Series:
+    """What the events of one stream with the same exchange, symbol, case and name share.
+
+    Series are compared by identity: one stream makes one object per series, so that whatever is
+    derived from it (destination, key, headers) can be cached under it.
+    """
+
+    case: PayloadCase
+    exchange: str
+    symbol: str
+    name: str
+    """The requested data type of computed records; empty for others."""
+    source: str
+    origin: Origin
+    stream_meta: Mapping[str, str]
+
+    @property
+    def data_type(self) -> str:
+        """Return the name of computed records, the record type of others."""
+        return self.name or str(self.case.record_type.__struct_config__.tag)
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """Return the metadata of the envelopes: the stream's own and the data type."""
+        return {**self.stream_meta, "data_type": self.data_type}
+
+    @property
+    def label(self) -> str:
+        """Return the part of the identity that all events of the series share."""
+        return _label(self.exchange, self.symbol, self.case, self.name)
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """One event as bytes, with what routing and headers need beside them."""
+
+    series: Series
+    local_us: int
+    ordinal: int
+    data: bytes
+
+    @property
+    def identity(self) -> str:
+        """Return the same text for every copy of this event."""
+        series = self.series
+        source = series.source if series.origin is Origin.REALTIME else ""
+        return _identity(series.label, self.local_us, self.ordinal, source)
+
+
+def parse_event(data: bytes) -> pb.NormalizedEvent:
+    """Parse envelope bytes; EnvelopeError when they are not Protobuf."""
+    try:
+        return pb.NormalizedEvent.FromString(data)
+    except DecodeError as error:
+        raise EnvelopeError(f"{len(data)} bytes are not a NormalizedEvent: {error}") from error
+
+
+def identity(event: pb.NormalizedEvent) -> str:
+    """Return the identity of a parsed envelope; EnvelopeError when it holds no known payload."""
+    field = event.WhichOneof("payload")
+    if field is None:
+        raise EnvelopeError("The envelope holds no payload that this version knows.")
+    case = PayloadCase(field)
+    name = getattr(event, field).name if case.is_computed else ""
+    local_us = event.local_ts.seconds * SECOND_US + event.local_ts.nanos // 1000
+    source = event.source if event.origin == pb.ORIGIN_REALTIME else ""
+    label = _label(event.exchange, event.symbol, case, name)
+    return _identity(label, local_us, event.ordinal, source)
+
+
+def _label(exchange: str, symbol: str, case: PayloadCase, name: str) -> str:
+    label = f"{exchange}:{symbol}:{case.value}"
+    return f"{label}:{name}" if name else label
+
+
+def _identity(label: str, local_us: int, ordinal: int, source: str) -> str:
+    identity = f"{label}:{local_us}:{ordinal}"
+    return f"{identity}:{source}" if source else identity

@@ -1,0 +1,79 @@
+"""Wire time text as seconds and nanoseconds, and back, with one parse per second of data.
+
+Only text in the contract's form is taken (three or six fractional digits, UTC), because only that
+is written again exactly.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tardis_machine.model.time import SECOND_US, ms_text, parse_us, us_text
+
+Instant: TypeAlias = tuple[int, int, int]
+"""Seconds, nanoseconds, and 1 when the text has six fractional digits (0: three)."""
+
+_CACHED_SECONDS = 8192
+# Beyond this ECMAScript has no dates, so no text exists.
+_MAX_SECOND = 8_640_000_000_000
+
+# Two dictionary lookups are faster than int(), and refuse signs, blanks and underscores.
+_MILLIS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}
+_LAST_MILLIS = {f"{text}Z": nanos for text, nanos in _MILLIS.items()}
+_LAST_MICROS = {f"{number:03d}Z": number * 1000 for number in range(1000)}
+
+
+def instant_reader() -> Callable[[str], Instant]:
+    """Return a function that parses wire text; ValueError when it is not in the wire's form."""
+    seconds: dict[str, int] = {}
+
+    def read(text: str) -> Instant:
+        try:
+            second = seconds[text[:20]]
+            if len(text) == 27:
+                return second, _MILLIS[text[20:23]] + _LAST_MICROS[text[23:]], 1
+            return second, _LAST_MILLIS[text[20:]], 0
+        except KeyError:
+            instant = _parse(text)
+            if len(seconds) >= _CACHED_SECONDS:
+                seconds.clear()
+            if text[19] == ".":
+                seconds[text[:20]] = instant[0]
+            return instant
+
+    return read
+
+
+def _parse(text: str) -> Instant:
+    """Parse a text whose second was not seen yet, and make sure it can be written again."""
+    microseconds = parse_us(text)
+    for digits, written in ((0, ms_text(microseconds // 1000)), (1, us_text(microseconds))):
+        if written == text:
+            second, rest = divmod(microseconds, SECOND_US)
+            return second, rest * 1000, digits
+    raise ValueError(f"not a UTC time with three or six fractional digits: {text!r}")
+
+
+class _SecondTexts(dict[int, str]):
+    """Seconds as `2024-03-01T00:00:00.`, written when first asked for."""
+
+    def __missing__(self, second: int) -> str:
+        if not -_MAX_SECOND <= second <= _MAX_SECOND:
+            raise ValueError(f"time out of range: {second} s")
+        if len(self) >= _CACHED_SECONDS:
+            self.clear()
+        text = self[second] = ms_text(second * 1000)[:-4]
+        return text
+
+
+def instant_writer() -> Callable[[int, int, int], str]:
+    """Return a function that writes seconds and nanoseconds with six digits, or three for 0."""
+    texts = _SecondTexts()
+
+    def write(second: int, nanos: int, has_six_digits: int) -> str:
+        if not 0 <= nanos < 1_000_000_000:
+            raise ValueError(f"nanoseconds out of range: {nanos}")
+        if has_six_digits:
+            return f"{texts[second]}{nanos // 1000:06d}Z"
+        return f"{texts[second]}{nanos // 1_000_000:03d}Z"
+
+    return write

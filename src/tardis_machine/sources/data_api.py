@@ -1,0 +1,212 @@
+"""Client of the tardis.dev data API: one slice per request, stored in the cache."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+from yarl import URL
+
+from tardis_machine.exchanges.filters import filters_query
+from tardis_machine.model.errors import SourceError, UpstreamStatusError
+from tardis_machine.model.requests import Filter
+from tardis_machine.model.time import MINUTE_US, SECOND_US, ms_text
+from tardis_machine.sources.cache import FeedFolder, SliceFile, UnconfirmedFile
+from tardis_machine.sources.limits import RequestLimiter, Retries, TransientError
+from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.version import __version__
+
+USER_AGENT = f"tardis-machine/{__version__} (+tardis-machine for Python)"
+
+_FINAL_STATUSES = frozenset({400, 401, 403, 404})
+_SUFFIXES = {"zstd": ".zst", "gzip": ".gz", "": ".gz"}
+_MAX_ERROR_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class SliceRequest:
+    """One slice of a replay, as the data API is asked for it."""
+
+    exchange: str
+    filters: tuple[Filter, ...]
+    replay_start_us: int
+    start_us: int
+    minutes: int = 1
+    api_key: str | None = None
+
+
+@dataclass(frozen=True)
+class StoredSlice:
+    """A slice that arrived, and the size that the data API suggests for the next ones."""
+
+    file: SliceFile
+    suggested_minutes: int
+
+
+class DataApi:
+    """Downloads slices over one HTTP client session, within the limits of the process."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        settings: ArchiveSettings,
+        limiter: RequestLimiter,
+        retries: Retries,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._limiter = limiter
+        self._retries = retries
+
+    def slice_url(self, request: SliceRequest) -> str:
+        """Return the address of a slice."""
+        compression = "zstd-multiframe" if self._settings.compression == "zstd" else "gzip"
+        query = filters_query(request.filters)
+        parameters = [
+            f"from={ms_text(request.replay_start_us // 1000)}",
+            f"offset={(request.start_us - request.replay_start_us) // MINUTE_US}",
+            f"compression={compression}",
+            *([f"sliceSize={request.minutes}"] if request.minutes > 1 else ()),
+            *([f"filters={query}"] if query else ()),
+        ]
+        endpoint = self._settings.endpoint.rstrip("/")
+        return f"{endpoint}/data-feeds/{request.exchange}?{'&'.join(parameters)}"
+
+    async def fetch(
+        self,
+        request: SliceRequest,
+        folder: FeedFolder,
+        gives_up: Callable[[], Awaitable[bool]] | None = None,
+    ) -> StoredSlice:
+        """Fetch a slice into a folder, with as many attempts as are granted."""
+        return await self._retries.run(
+            lambda: self.download(request, folder),
+            gives_up=gives_up,
+            exchange=request.exchange,
+            minute=ms_text(request.start_us // 1000),
+        )
+
+    async def download(self, request: SliceRequest, folder: FeedFolder) -> StoredSlice:
+        """Fetch a slice into a folder in one attempt, whole or not at all.
+
+        Raises:
+            TransientError: another attempt may succeed.
+            SourceError: none will.
+        """
+        url = self.slice_url(request)
+        try:
+            async with self._limiter, self._open(url, request.api_key) as response:
+                await self._check(response, url)
+                return await _store(response, request, folder)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            reason = str(error) or type(error).__name__
+            final = SourceError(f"The data API could not be reached at {url}: {reason}")
+            raise TransientError(final) from error
+        except OSError as error:
+            raise SourceError(f"A slice could not be written to {folder.path}: {error}") from error
+
+    @asynccontextmanager
+    async def _open(self, url: str, api_key: str | None) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send the request and follow one redirect, to another origin without the key."""
+        target = URL(url, encoded=True)
+        headers = self._headers(api_key)
+        async with self._get(target, headers) as response:
+            location = response.headers.get("Location")
+            if not 300 <= response.status < 400 or location is None:
+                yield response
+                return
+        moved = target.join(URL(location, encoded=True))
+        if moved.origin() != target.origin():
+            headers.pop("Authorization", None)
+        async with self._get(moved, headers) as response:
+            yield response
+
+    def _get(self, url: URL, headers: Mapping[str, str]) -> "aiohttp.client._RequestContextManager":
+        return self._session.get(
+            url, headers=headers, allow_redirects=False, proxy=self._settings.http_proxy
+        )
+
+    def _headers(self, api_key: str | None) -> dict[str, str]:
+        accepts_zstd = self._settings.compression == "zstd"
+        headers = {
+            "Accept-Encoding": "zstd, gzip" if accepts_zstd else "gzip",
+            "User-Agent": USER_AGENT,
+        }
+        if api_key:
+            headers["Authorization"] = f"Bearer {api_key}"
+        return headers
+
+    async def _check(self, response: aiohttp.ClientResponse, url: str) -> None:
+        if response.status == 200:
+            return
+        body = await response.content.read(_MAX_ERROR_BYTES)
+        text = body.decode(errors="replace")
+        final = UpstreamStatusError(response.status, text, url)
+        if response.status < 400 or _is_final(response.status, text):
+            raise final
+        now_us = self._retries.timing.clock()
+        retry_after_seconds = _retry_after_seconds(response.headers, now_us)
+        raise TransientError(final, status=response.status, retry_after_seconds=retry_after_seconds)
+
+
+def open_session(settings: ArchiveSettings) -> aiohttp.ClientSession:
+    """Return the HTTP session that a `DataApi` needs: slices are stored as they come."""
+    timeout = aiohttp.ClientTimeout(
+        total=None,
+        sock_connect=settings.connect_timeout_seconds,
+        sock_read=settings.idle_timeout_seconds,
+    )
+    # The limiter bounds the connections; a second bound here could only hide a stall.
+    connector = aiohttp.TCPConnector(limit=0)
+    return aiohttp.ClientSession(
+        connector=connector, timeout=timeout, auto_decompress=False, trust_env=False
+    )
+
+
+async def _store(
+    response: aiohttp.ClientResponse, request: SliceRequest, folder: FeedFolder
+) -> StoredSlice:
+    encoding = response.headers.get("Content-Encoding", "")
+    suffix = _SUFFIXES.get(encoding.strip().lower())
+    if suffix is None:
+        raise SourceError(f"Unsupported data feed content encoding: {encoding}")
+    # The name must tell the truth about the minutes inside, or later replays lose some.
+    minutes = _count(response.headers, "x-slice-size", request.minutes)
+    with UnconfirmedFile(folder.base_path(request.start_us, minutes)) as file:
+        async for data in response.content.iter_any():
+            file.write(data)
+        _check_length(response, file.size_bytes)
+        path = file.confirm(suffix)
+    stored = SliceFile(path, request.start_us, minutes, folder.is_whole_feed)
+    return StoredSlice(stored, _count(response.headers, "x-suggested-slice-size", 1))
+
+
+def _check_length(response: aiohttp.ClientResponse, size_bytes: int) -> None:
+    expected_bytes = response.content_length
+    if expected_bytes is not None and size_bytes != expected_bytes:
+        raise aiohttp.ClientPayloadError(f"{size_bytes} of {expected_bytes} bytes arrived")
+
+
+def _count(headers: Mapping[str, str], name: str, default: int) -> int:
+    """Read a positive number from a header, or take the default when it is absent or wrong."""
+    text = headers.get(name, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else default
+
+
+def _is_final(status: int, text: str) -> bool:
+    # The API is known to refuse a valid date by mistake, so that one refusal is tried again.
+    is_date_refusal = status == 400 and "ISO 8601 format" in text
+    return status in _FINAL_STATUSES and not is_date_refusal
+
+
+def _retry_after_seconds(headers: Mapping[str, str], now_us: int) -> float | None:
+    """Read Retry-After, given in seconds or as a date."""
+    text = headers.get("Retry-After", "").strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - now_us / SECOND_US)

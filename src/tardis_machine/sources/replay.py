@@ -1,0 +1,207 @@
+"""One replay of the archive: what is fetched when, and what is read back."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from tardis_machine.model.errors import OfflineError, SliceError
+from tardis_machine.model.requests import Filter, ReplayRange
+from tardis_machine.model.time import MINUTE_US, ms_text
+from tardis_machine.sources.cache import SliceFile
+from tardis_machine.sources.data_api import DataApi, SliceRequest
+from tardis_machine.sources.feed import Feed, ReadySpan
+from tardis_machine.sources.fetch_plan import Span, plan_spans, seconds_until, whole_minutes
+from tardis_machine.sources.limits import Timing, TransientError
+from tardis_machine.sources.prefetch import Prefetch
+from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.sources.slices import skip_bytes
+
+# A minute is asked for a moment after it counts as recorded.
+_MARGIN_SECONDS = 0.1
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """What one replay asks of the archive."""
+
+    exchange: str
+    filters: tuple[Filter, ...]
+    replay_range: ReplayRange
+    api_key: str | None = None
+    auto_cleanup: bool = False
+    wait_minutes: float | None = None
+
+
+class Replay:
+    """Plans, fetches and reads the slices of one range.
+
+    The last minute is asked of the data API first, then the first one, so that a key without
+    access fails before any data flows. What lies between comes from the cache where it can.
+    """
+
+    def __init__(
+        self, settings: ArchiveSettings, api: DataApi, timing: Timing, options: ReplayOptions
+    ) -> None:
+        self._settings = settings
+        self._timing = timing
+        self._options = options
+        self._span = whole_minutes(options.replay_range)
+        request = SliceRequest(
+            exchange=options.exchange,
+            filters=options.filters,
+            replay_start_us=self._span.start_us,
+            start_us=self._span.start_us,
+            api_key=options.api_key,
+        )
+        self._feed = Feed(api, settings.cache_dir, request)
+        self._whole_feed = Feed(api, settings.cache_dir, replace(request, filters=()))
+        # One replay never queues more than it may run, so that another one finds its turn.
+        self._running = asyncio.Semaphore(settings.max_concurrent_requests)
+        self._trusts_cache = settings.trust_cache
+        self._unread: set[Path] = set()
+
+    async def produce(self, ahead: Prefetch[ReadySpan]) -> None:
+        """Fetch the range in order, waiting for data not yet recorded if asked to."""
+        delay_minutes = self._options.wait_minutes
+        if self._span.start_us >= self._span.end_us:
+            return
+        if delay_minutes is None:
+            await self._produce_recorded(ahead, self._span)
+            return
+        await self._wait_for(self._span.start_us, delay_minutes)
+        limit_us = self._timing.clock() - int(delay_minutes * MINUTE_US)
+        recorded = max(1, (limit_us - self._span.start_us) // MINUTE_US)
+        end_us = min(self._span.start_us + recorded * MINUTE_US, self._span.end_us)
+        await self._produce_recorded(ahead, Span(self._span.start_us, end_us))
+        for minute_us in range(end_us, self._span.end_us, MINUTE_US):
+            await self._wait_for(minute_us, delay_minutes)
+            await self._produce_planned(ahead, Span(minute_us, minute_us + MINUTE_US), 1)
+
+    def needs_local_filter(self, ready: ReadySpan) -> bool:
+        """Say whether a span holds more than the replay asked for."""
+        return ready.is_whole_feed and bool(self._options.filters)
+
+    async def pieces(self, ready: ReadySpan) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of a span; a slice that cannot be read is fetched again once."""
+        sent_bytes = 0
+        try:
+            for piece in ready.pieces():
+                sent_bytes += len(piece)
+                yield piece
+        except SliceError as error:
+            if self._settings.offline:
+                raise
+            log.warning("slice unreadable, fetching it again", reason=str(error))
+        else:
+            return
+        ready = await self._obtain_again(ready)
+        for piece in skip_bytes(ready.pieces(), sent_bytes):
+            yield piece
+
+    def release(self, ready: ReadySpan) -> None:
+        """Delete what was read, if the replay asked for that and it can be fetched again."""
+        is_shared = self.needs_local_filter(ready)
+        if self._options.auto_cleanup and not is_shared and not self._settings.offline:
+            for file in ready.files:
+                self._remove(file.path)
+
+    def close(self) -> None:
+        """Delete what was fetched and never read, if the replay asked for that."""
+        for path in tuple(self._unread):
+            self._remove(path)
+
+    async def _produce_recorded(self, ahead: Prefetch[ReadySpan], span: Span) -> None:
+        if self._settings.offline:
+            missing_us = await self._first_missing(span)
+            if missing_us is not None:
+                raise self._missing_error(missing_us)
+            await self._produce_planned(ahead, span, 1)
+            return
+        last = await self._obtain_edge(span.end_us - MINUTE_US, span)
+        if span.minutes > 1:
+            first = await self._obtain_edge(span.start_us, span)
+            await ahead.put(first)
+            middle = Span(span.start_us + MINUTE_US, span.end_us - MINUTE_US)
+            max_minutes = max(first.suggested_minutes, last.suggested_minutes)
+            await self._produce_planned(ahead, middle, max_minutes)
+        await ahead.put(last)
+
+    async def _produce_planned(
+        self, ahead: Prefetch[ReadySpan], span: Span, max_minutes: int
+    ) -> None:
+        for part in plan_spans(span, max_minutes, self._find):
+            if part.file:
+                await ahead.put(ReadySpan(part, (part.file,)))
+            elif self._settings.offline:
+                raise self._missing_error(part.start_us)
+            else:
+                await ahead.start(self._obtain(part))
+
+    async def _obtain(self, span: Span) -> ReadySpan:
+        async with self._running:
+            return self._own(await self._feed.obtain(span))
+
+    async def _obtain_edge(self, minute_us: int, span: Span) -> ReadySpan:
+        """Fetch the first or last minute, cached or not, to learn whether access is granted.
+
+        When the data API does not answer and the cache has the whole range, the cache will do.
+        """
+        edge = Span(minute_us, minute_us + MINUTE_US)
+        cached = self._find(minute_us) if self._trusts_cache else None
+        if cached:
+            return ReadySpan(edge, (cached,))
+
+        async def is_cached() -> bool:
+            return await self._first_missing(span) is None
+
+        try:
+            return self._own(await self._feed.obtain(edge, is_fresh=True, gives_up=is_cached))
+        except TransientError as error:
+            log.warning("data API failed, reading the range from the cache", reason=str(error))
+            self._trusts_cache = True
+            return await self._obtain_edge(minute_us, span)
+
+    async def _obtain_again(self, ready: ReadySpan) -> ReadySpan:
+        feed = self._whole_feed if ready.is_whole_feed else self._feed
+        again = self._own(await feed.obtain(ready.span, is_fresh=True))
+        for stale in {file.path for file in ready.files} - {file.path for file in again.files}:
+            feed.folder.remove(stale)
+        return again
+
+    def _own(self, ready: ReadySpan) -> ReadySpan:
+        if self._options.auto_cleanup:
+            self._unread.update(file.path for file in ready.files)
+        return ready
+
+    def _remove(self, path: Path) -> None:
+        self._unread.discard(path)
+        self._feed.folder.remove(path)
+
+    def _find(self, minute_us: int) -> SliceFile | None:
+        return self._feed.folder.find(minute_us) or self._whole_feed.folder.find(minute_us)
+
+    async def _first_missing(self, span: Span) -> int | None:
+        """Return the first minute the cache lacks; looked up aside, a month has many folders."""
+
+        def look() -> int | None:
+            parts = plan_spans(span, 1, self._find)
+            return next((part.start_us for part in parts if part.file is None), None)
+
+        return await asyncio.to_thread(look)
+
+    def _missing_error(self, minute_us: int) -> OfflineError:
+        return OfflineError(
+            f"Offline, and the cache lacks {self._options.exchange} at "
+            f"{ms_text(minute_us // 1000)} for these filters. Looked in {self._feed.folder.path} "
+            f"and, for the whole feed, in {self._whole_feed.folder.path}."
+        )
+
+    async def _wait_for(self, minute_us: int, delay_minutes: float) -> None:
+        seconds = seconds_until(minute_us, delay_minutes, self._timing.clock())
+        if seconds > 0:
+            await self._timing.sleep(seconds + _MARGIN_SECONDS)

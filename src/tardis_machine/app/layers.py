@@ -5,6 +5,7 @@ Values are read later, when it is known which layer wins.
 """
 
 import tomllib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -55,11 +56,13 @@ def read_command_line(words: Sequence[str], vocabulary: Vocabulary) -> CommandLi
     """Read flags (`--x v`, `--x=v`) and positional arguments, strictly."""
     result = CommandLine()
     arguments: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    rest = deque(words)
+    while rest:
+        word = rest.popleft()
         if word == "--":
             arguments.extend(rest)
-        elif word in ("-h", "--help"):
+            break
+        if word in ("-h", "--help"):
             result.wants_help = True
         elif word in ("-v", "--version"):
             result.wants_version = True
@@ -71,30 +74,26 @@ def read_command_line(words: Sequence[str], vocabulary: Vocabulary) -> CommandLi
     return result
 
 
-def _read_flag(word: str, rest: Iterator[str], vocabulary: Vocabulary, result: Layer) -> None:
+def _read_flag(word: str, rest: deque[str], vocabulary: Vocabulary, result: Layer) -> None:
     name, equals, text = word.partition("=")
     spelling = vocabulary.flags.get(name)
+    # The next word is its value, unless it is a flag itself. That holds for an unknown option too,
+    # so that one mistake gives one message.
+    takes_next = not equals and not (spelling and spelling.option.is_flag)
+    following = rest.popleft() if takes_next and rest and not _is_flag_like(rest[0]) else None
     if spelling is None:
         hint = nearest_hint(name, list(vocabulary.flags))
         result.problems.append(f"Unknown option '{name}'.{hint}")
-        return
-    raw: object = text
-    if spelling.option.is_flag and not spelling.is_file:
-        if equals:
-            result.problems.append(f"Option '{name}' does not take a value.")
-            return
-        raw = True
-    elif not equals:
-        raw = next(rest, None)
-        if raw is None or _looks_like_a_flag(str(raw)):
-            result.problems.append(
-                f"Option '{name} <value>' needs a value; '{name}=' gives any text."
-            )
-            return
-    result.given.append(Given(spelling.option, raw, name, spelling.is_file))
+    elif spelling.option.is_flag and equals:
+        result.problems.append(f"Option '{name}' does not take a value.")
+    elif takes_next and following is None:
+        result.problems.append(f"Option '{name}' needs a value; '{name}=…' gives any text.")
+    else:
+        raw: object = True if spelling.option.is_flag else following if takes_next else text
+        result.given.append(Given(spelling.option, raw, name, spelling.is_file))
 
 
-def _looks_like_a_flag(text: str) -> bool:
+def _is_flag_like(text: str) -> bool:
     return text.startswith("--") or (text[:1] == "-" and text[1:2].isalpha())
 
 

@@ -103,12 +103,8 @@ class Vocabulary:
 
     @staticmethod
     def _claim(taken: dict[str, Spelling], name: str, spelling: Spelling) -> None:
-        # Two commands may share a group; two options may not share a name.
         other = taken.setdefault(name, spelling)
-        if (other.option.group, other.option.field) != (
-            spelling.option.group,
-            spelling.option.field,
-        ):
+        if other.option.path != spelling.option.path:
             raise ValueError(f"{name!r} names both {other.option.path} and {spelling.option.path}")
 
 

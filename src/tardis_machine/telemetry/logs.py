@@ -1,8 +1,8 @@
 """Structured logs: readable on a terminal, one JSON object per line otherwise.
 
-Modules call `get_logger` and log constant texts with fields. Everything goes through the standard
-library, so an application that embeds this package decides what to show; the command line calls
-`configure_logs`.
+Modules use `structlog.get_logger(__name__)` and log constant texts with the data as fields. All of
+it goes through the standard library, so an application that embeds this package decides what to
+show; the command line calls `configure_logs`.
 """
 
 import logging
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TextIO
 
 import structlog
-from structlog.stdlib import BoundLogger, ProcessorFormatter
+from structlog.stdlib import ProcessorFormatter
 
 from tardis_machine.model.settings import Secret, option
 
@@ -41,22 +41,24 @@ class LogSettings:
     )
 
 
-def get_logger(name: str) -> BoundLogger:
-    """Return the logger of a module; log constant texts and put the data into fields."""
-    logger: BoundLogger = structlog.wrap_logger(
-        logging.getLogger(name),
+def bridge_logs() -> None:
+    """Hand structured logs to the standard library, unless the application set up structlog."""
+    if structlog.is_configured():
+        return
+    structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             structlog.contextvars.merge_contextvars,
             _hand_over,
         ],
-        wrapper_class=BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
     )
-    return logger
 
 
 def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send the logs of this package and of every library to `stream` (standard error)."""
+    bridge_logs()
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_formatter(settings.log_format, is_terminal=stream.isatty()))

@@ -3,7 +3,7 @@
 Field names of the envelope, names in settings, headers and documents all come from here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 
 from msgspec import UNSET
@@ -94,26 +94,30 @@ def case_of(record: NormalizedRecord) -> PayloadCase:
     return PayloadCase(record.type)
 
 
-def parse_cases(names: Iterable[str], option: str) -> frozenset[PayloadCase]:
-    """Read payload case names in any spelling; `option` is the setting they come from.
+def find_case(name: str) -> PayloadCase | None:
+    """Return the payload case with this name in any spelling, or None.
 
     Case, `_`, `-` and blanks do not matter: `book_change`, `bookChange` and `BOOK-CHANGE` are one.
     """
-    spelled = {name: _folded(name) for name in names}
-    known = {_folded(case): case for case in PayloadCase}
-    unknown = [name for name, folded in spelled.items() if folded not in known]
+    folded = _folded(name)
+    return next((case for case in PayloadCase if _folded(case.value) == folded), None)
+
+
+def parse_cases(names: Iterable[str], option: str) -> frozenset[PayloadCase]:
+    """Read payload case names; SettingsError with all unknown ones, for the setting `option`."""
+    found = {name: find_case(name) for name in names}
+    unknown = [name for name, case in found.items() if case is None]
     if unknown:
         raise SettingsError(unknown_cases_text(unknown, option))
-    return frozenset(known[folded] for folded in spelled.values())
+    return frozenset(case for case in found.values() if case is not None)
 
 
-def unknown_cases_text(unknown: Iterable[str], option: str) -> str:
-    """Say which names are no payload case, which are, and which one was probably meant."""
-    names = list(unknown)
+def unknown_cases_text(unknown: Collection[str], option: str) -> str:
+    """Say which names are no payload case, which are, and which ones were probably meant."""
     valid = [case.camel for case in PayloadCase]
-    hints = "".join(dict.fromkeys(nearest_hint(name, valid) for name in names))
+    hints = "".join(dict.fromkeys(nearest_hint(name, valid) for name in unknown))
     return (
-        f"Unknown payload case(s) for {option}: {', '.join(names)}.{hints} "
+        f"Unknown payload case(s) for {option}: {', '.join(unknown)}.{hints} "
         f"Known cases: {', '.join(valid)}."
     )
 

@@ -85,7 +85,7 @@ def simulate_minutes(settings: SimulatorSettings, exchange: str) -> Iterator[Min
         start_second=settings.start_us // SECOND_US,
         is_lossy=settings.crossed,
     )
-    feeds = [venue.feed(venue.plan(symbol), options) for symbol in symbols]
+    feeds = [venue.open_feed(symbol, options) for symbol in symbols]
     gap_seed = f"{settings.seed}/{exchange}/gaps" if settings.with_gaps else None
     traffic = Traffic(feeds, options.start_second, gap_seed)
     return (traffic.next_minute() for _ in range(settings.minutes))

@@ -15,7 +15,6 @@ from tardis_machine.sources.simulator.prices import (
 
 _GRIDS = {"btcusdt": PriceGrid(2, 10, 5), "ethusdt": PriceGrid(2, 1, 3)}
 _QUOTES = ("usdt", "usdc", "busd", "btc")
-_LIQUIDATION_ODDS = 3
 _OPEN_INTEREST_SECONDS = 5
 _DEPTHS_BEFORE_SNAPSHOT = 4
 _DEPTHS_BEFORE_DELIVERY = 2
@@ -23,8 +22,12 @@ _MS_FROM_MATCH_TO_EVENT = 2
 _BOOLEANS = ("false", "true")
 
 
-def plan(symbol: str) -> MarketPlan:
-    """Describe the market of a Binance futures symbol."""
+def open_feed(symbol: str, options: FeedOptions) -> Feed:
+    """Start the market of a symbol."""
+    return BinanceFuturesFeed(_plan(symbol), options)
+
+
+def _plan(symbol: str) -> MarketPlan:
     pair = symbol.partition("_")[0]
     quote = next((quote for quote in _QUOTES if pair.endswith(quote)), "")
     base = (pair.removesuffix(quote) or pair).upper()
@@ -49,14 +52,13 @@ class BinanceFuturesFeed(Feed):
         super().__init__(market_plan, options)
         self._name = self.symbol.upper()
         self._prices = LevelTexts(self.grid, is_trimmed=False)
-        self._amount_decimals = 3 if self.start_price > 100 else 1
+        self._amount_decimals = 3 if self.index_start > 100 else 1
         self._amounts = FixedTexts(self._amount_decimals)
         self._funding = Funding(options.seed, f"binance-futures/{self.symbol}")
         self._open_interest = 70_000_000 + self.rng.getrandbits(24)
         self._update_id = 4_000_000_000_000 + self.rng.getrandbits(32)
         self._trade_id = 4_600_000_000 + self.rng.getrandbits(24)
         self._first_trade_id = self._trade_id
-        self._day_high = self._day_low = self._day_open = self.last_trade[0]
         self._depths_until_snapshot: int | None = None
         self._snapshot = ""
 
@@ -77,13 +79,10 @@ class BinanceFuturesFeed(Feed):
                 f'"t":{self._trade_id},"p":"{self._prices[level]}","q":"{self._amounts[lots]}",'
                 f'"X":"MARKET","m":{is_maker_buyer}}}}}'
             )
-        last_level = taken.fills[-1][0]
-        self._day_high = max(self._day_high, last_level)
-        self._day_low = min(self._day_low, last_level)
         self._open_interest += self.rng.getrandbits(6) - 31
         if taken.changes:
             self.write_changes(taken.changes)
-        if self.rng.getrandbits(8) < _LIQUIDATION_ODDS:
+        if self.draw_liquidation():
             self._emit_liquidation(taken)
 
     def _emit_liquidation(self, taken: Taken) -> None:
@@ -177,7 +176,7 @@ class BinanceFuturesFeed(Feed):
 
     def _emit_mark_price(self) -> None:
         second = self.clock.index
-        mark, index = self.mark_price(), self.index_price()
+        mark, index = self.mark_price, self.index_price
         self.emit(
             f'{{"stream":"{self.symbol}@markPrice@1s","data":{{"e":"markPriceUpdate",'
             f'"E":{self.venue_ms()},"s":"{self._name}","p":"{mark:.8f}","P":"{index:.8f}",'
@@ -189,15 +188,15 @@ class BinanceFuturesFeed(Feed):
         event_ms = self.venue_ms()
         level, lots, _ = self.last_trade
         trades = self._trade_id - self._first_trade_id
-        last, first = self.grid.price(level), self.grid.price(self._day_open)
+        last, first = self.grid.price(level), self.grid.price(self.day_open)
         volume = trades * 0.05
         self.emit(
             f'{{"stream":"{self.symbol}@ticker","data":{{"e":"24hrTicker","E":{event_ms},'
             f'"s":"{self._name}","p":"{self.float_text(last - first)}",'
             f'"P":"{(last / first - 1) * 100:.3f}","w":"{self.float_text((last + first) / 2)}",'
             f'"c":"{self._prices[level]}","Q":"{self._amounts[lots]}",'
-            f'"o":"{self._prices[self._day_open]}","h":"{self._prices[self._day_high]}",'
-            f'"l":"{self._prices[self._day_low]}","v":"{volume:.3f}","q":"{volume * last:.2f}",'
+            f'"o":"{self._prices[self.day_open]}","h":"{self._prices[self.day_high]}",'
+            f'"l":"{self._prices[self.day_low]}","v":"{volume:.3f}","q":"{volume * last:.2f}",'
             f'"O":{event_ms - 86_400_000},"C":{event_ms},"F":{self._first_trade_id + 1},'
             f'"L":{self._trade_id},"n":{trades}}}}}'
         )

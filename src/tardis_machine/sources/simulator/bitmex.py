@@ -18,7 +18,6 @@ _GRIDS = {"XBTUSD": PriceGrid(2, 50), "ETHUSD": PriceGrid(2, 5)}
 _ID_BASES = {"XBTUSD": 8_800_000_000, "ETHUSD": 29_900_000_000}
 _CONTRACTS_PER_LOT = 100
 _QUOTES = ("USDT", "USD", "XBT", "EUR")
-_LIQUIDATION_ODDS = 3
 _SIDES = ("Sell", "Buy")
 
 _BOOK_PARTIAL = (
@@ -41,8 +40,12 @@ _LIQUIDATION_PARTIAL = (
 _INSTRUMENT_PARTIAL = '"keys":["symbol"],"types":{"symbol":"symbol","state":"symbol"}'
 
 
-def plan(symbol: str) -> MarketPlan:
-    """Describe the market of a BitMEX symbol."""
+def open_feed(symbol: str, options: FeedOptions) -> Feed:
+    """Start the market of a symbol."""
+    return BitmexFeed(_plan(symbol), options)
+
+
+def _plan(symbol: str) -> MarketPlan:
     quote = next((quote for quote in _QUOTES if symbol.endswith(quote)), "")
     base = symbol.removesuffix(quote) or symbol
     price = start_price(base, quote or "USD")
@@ -98,8 +101,8 @@ class BitmexFeed(Feed):
         """Write the trades in one message, then the book; liquidations frame theirs."""
         now = self._now()
         order_id = ""
-        if self.rng.getrandbits(8) < _LIQUIDATION_ODDS:
-            order_id = self._guid()
+        if self.draw_liquidation():
+            order_id = self.draw_guid()
             self._emit_liquidation(order_id, taken)
         items = ",".join(
             [self._trade_item(now, level, lots, taken.is_buy) for level, lots in taken.fills]
@@ -129,7 +132,7 @@ class BitmexFeed(Feed):
         return (
             f'{{"timestamp":"{now}","symbol":"{self.symbol}","side":"{_SIDES[is_buy]}",'
             f'"size":{contracts},"price":{self._prices[level]},'
-            f'"tickDirection":"{self._tick_direction}","trdMatchID":"{self._guid()}",'
+            f'"tickDirection":"{self._tick_direction}","trdMatchID":"{self.draw_guid()}",'
             f'"grossValue":{satoshis},"homeNotional":{satoshis / 100_000_000},'
             f'"foreignNotional":{contracts},"trdType":"Regular"}}'
         )
@@ -191,10 +194,10 @@ class BitmexFeed(Feed):
         """Write an instrument update; each second it carries other fields."""
         now = self._now()
         second = self.clock.index
-        mark = self.float_text(self.mark_price())
+        mark = self.float_text(self.mark_price)
         fields = f'"markPrice":{mark},"fairPrice":{mark}'
         if second % 5 == 0:
-            fields += f',"indicativeSettlePrice":{self.float_text(self.index_price())}'
+            fields += f',"indicativeSettlePrice":{self.float_text(self.index_price)}'
         if second % 10 == 0:
             fields += f',"openInterest":{self._open_interest}'
         if second % 60 == 0:
@@ -214,23 +217,19 @@ class BitmexFeed(Feed):
         )
 
     def _instrument_item(self, now: str) -> str:
-        mark = self.float_text(self.mark_price())
+        mark = self.float_text(self.mark_price)
         return (
             f'{{"symbol":"{self.symbol}","rootSymbol":"{self.symbol[:3]}","state":"Open",'
             f'"typ":"FFWCSX","tickSize":{self.grid.tick_units / 10**self.grid.decimals},'
             f'"lotSize":{_CONTRACTS_PER_LOT},{self._funding_fields()},'
             f'"lastPrice":{self._prices[self.last_trade[0]]},'
             f'"markPrice":{mark},"fairPrice":{mark},'
-            f'"indicativeSettlePrice":{self.float_text(self.index_price())},'
+            f'"indicativeSettlePrice":{self.float_text(self.index_price)},'
             f'"openInterest":{self._open_interest},"timestamp":"{now}"}}'
         )
 
     def _now(self) -> str:
         return self.venue_text(UNITS_PER_MS, 3)
-
-    def _guid(self) -> str:
-        digits = f"{self.rng.getrandbits(128):032x}"
-        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def _action(change: Change) -> str:

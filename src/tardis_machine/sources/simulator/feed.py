@@ -18,6 +18,8 @@ MAX_MESSAGES_PER_SECOND = 20_000
 
 _MAX_MESSAGES_PER_STEP = 16
 _MAX_STEPS_PER_SECOND = 60_000
+_LIQUIDATION_ODDS = 3
+"""How many of 256 trades are liquidations: more than real, so that short runs have some."""
 _CONNECTED_UNITS = 50 * UNITS_PER_MS
 _SECONDS_PER_DAY = 86_400
 
@@ -45,7 +47,10 @@ class MarketPlan:
     grid: PriceGrid
     depth: int
     changes_per_event: tuple[int, ...]
+    index_price: float | None = None
+    """Where the index starts. None: at the market's own price."""
     activity: float = 1.0
+    """Share of the asked rate that this market gets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +79,11 @@ class Feed(ABC):
         self.symbol = plan.symbol
         self.grid = plan.grid
         self.options = options
-        self.start_price = plan.start_price
         self.rng = Random(f"{options.seed}/{self.exchange}/{plan.symbol}")  # noqa: S311
-        self.index = IndexPath(options.seed, plan.base)
+        self.index_start = plan.start_price if plan.index_price is None else plan.index_price
+        self.index_price = self.index_start
+        self.mark_price = plan.start_price
+        self._index = IndexPath(options.seed, plan.base)
         self.market = Market(
             self.rng,
             plan.grid.level(plan.start_price),
@@ -85,6 +92,7 @@ class Feed(ABC):
             is_lossy=options.is_lossy,
         )
         self.last_trade = (self.market.best_bid, 1, True)
+        self.day_open = self.day_high = self.day_low = self.market.best_bid
         self.latency_units = self.rng.randrange(3, 25) * UNITS_PER_MS + self.rng.randrange(5_000)
         self.clock = Second(options.start_second)
         self._steps_per_second = options.rate * plan.activity / self.messages_per_step
@@ -97,11 +105,13 @@ class Feed(ABC):
         """Return the lines of one second, in order; a new connection starts with snapshots."""
         self.clock = clock
         self._lines = []
-        self.index.advance()
+        self._index.advance()
+        self.index_price = self.index_start * self._index.factor
+        self.mark_price = self.reprice()
         self.market.aim(self.grid.level(self.fair_price()))
         start = self._open(is_connecting=is_connecting)
         random = self.rng.random
-        steps = int(self._steps_per_second * self.index.intensity + random())
+        steps = int(self._steps_per_second * self._index.intensity + random())
         slots = min(steps, _MAX_STEPS_PER_SECOND) + 1
         width = (UNITS_PER_SECOND - start) / slots
         # Steps keep a tenth of their slot free, so that all messages of a step fit before the next.
@@ -126,9 +136,8 @@ class Feed(ABC):
     def _step(self) -> None:
         if self.rng.getrandbits(8) < self.trade_odds:
             taken = self.market.take()
+            self._note_trade(taken)
             self.write_trade(taken)
-            level, lots = taken.fills[-1]
-            self.last_trade = (level, lots, taken.is_buy)
         else:
             changes = self.market.change()
             if changes:
@@ -137,6 +146,12 @@ class Feed(ABC):
         if best != self._best:
             self._best = best
             self.write_best(best)
+
+    def _note_trade(self, taken: Taken) -> None:
+        level, lots = taken.fills[-1]
+        self.last_trade = (level, lots, taken.is_buy)
+        self.day_high = max(self.day_high, level)
+        self.day_low = min(self.day_low, level)
 
     def refresh(self) -> None:
         """Write what a venue sends about once per second, after clearing far levels."""
@@ -150,6 +165,15 @@ class Feed(ABC):
         self._lines.append(f"{self.clock.text}{self._offset:07d}Z {message}\n")
         self._offset += self._gap
 
+    def draw_liquidation(self) -> bool:
+        """Say whether the taker order at hand closes a liquidated position."""
+        return self.rng.getrandbits(8) < _LIQUIDATION_ODDS
+
+    def draw_guid(self) -> str:
+        """Return a new id in the usual five groups of hexadecimal digits."""
+        digits = f"{self.rng.getrandbits(128):032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
     def venue_ms(self) -> int:
         """Return the exchange's time of what happens now, in epoch milliseconds."""
         return self.clock.ms + (self._offset - self.latency_units) // UNITS_PER_MS
@@ -162,18 +186,14 @@ class Feed(ABC):
             return f"{self.clock.previous_text}{rest:0{digits}d}Z"
         return f"{self.clock.text}{offset // units_per_digit:0{digits}d}Z"
 
-    def index_price(self) -> float:
-        """Return the index price of this second."""
-        return self.start_price * self.index.factor
+    def reprice(self) -> float:
+        """Return the mark price of this second: between the index and the middle of the book."""
+        bid, ask = self.grid.price(self.market.best_bid), self.grid.price(self.market.best_ask)
+        return (bid + ask) / 4 + self.index_price / 2
 
     def fair_price(self) -> float:
         """Return the price the market is drawn to."""
-        return self.index_price()
-
-    def mark_price(self) -> float:
-        """Return a mark price between the index and the middle of the book."""
-        bid, ask = self.grid.price(self.market.best_bid), self.grid.price(self.market.best_ask)
-        return (bid + ask) / 4 + self.index_price() / 2
+        return self.index_price
 
     def float_text(self, price: float) -> str:
         """Write a price that is not on the grid, such as an index, with two decimals or more."""

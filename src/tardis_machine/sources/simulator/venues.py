@@ -5,29 +5,30 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tardis_machine.model.errors import UnknownNameError
-from tardis_machine.sources.simulator import binance_futures, bitmex
-from tardis_machine.sources.simulator.feed import Feed, FeedOptions, MarketPlan
+from tardis_machine.sources.simulator import binance_futures, bitmex, coinbase, deribit
+from tardis_machine.sources.simulator.feed import Feed, FeedOptions
 
 
 @dataclass(frozen=True)
 class Venue:
     """How to simulate one exchange."""
 
-    feed: Callable[[MarketPlan, FeedOptions], Feed]
-    plan: Callable[[str], MarketPlan]
+    open_feed: Callable[[str, FeedOptions], Feed]
     spell: Callable[[str], str]
+    """Writes a symbol as the venue does."""
+
     default_symbols: Callable[[int], tuple[str, ...]]
+    """Names the symbols to simulate from a start time in microseconds."""
 
 
 VENUES = MappingProxyType(
     {
-        "bitmex": Venue(bitmex.BitmexFeed, bitmex.plan, str.upper, lambda _: ("XBTUSD", "ETHUSD")),
+        "bitmex": Venue(bitmex.open_feed, str.upper, lambda _: ("XBTUSD", "ETHUSD")),
         "binance-futures": Venue(
-            binance_futures.BinanceFuturesFeed,
-            binance_futures.plan,
-            str.lower,
-            lambda _: ("btcusdt", "ethusdt"),
+            binance_futures.open_feed, str.lower, lambda _: ("btcusdt", "ethusdt")
         ),
+        "deribit": Venue(deribit.open_feed, deribit.spell, deribit.default_symbols),
+        "coinbase": Venue(coinbase.open_feed, str.upper, lambda _: ("BTC-USD", "ETH-USD")),
     }
 )
 """Exchange id -> how to simulate it."""

@@ -112,9 +112,14 @@ def read_environment(
     """Read `TM_*` variables; the first layer holds those that beat the command line."""
     overriding, plain = Layer(), Layer()
     for option in vocabulary.options:
-        variable = option.declared.override_env
-        if variable is not None and variable in environ:
-            overriding.given.append(Given(option, environ[variable], variable))
+        declared = option.declared
+        for variable, layer in (
+            (declared.override_env, overriding),
+            (declared.fallback_env, plain),
+        ):
+            if variable is not None and variable in environ:
+                layer.given.append(Given(option, environ[variable], variable))
+    # Later entries win, so ours beat the fallbacks.
     for variable in sorted(environ):
         if spelling := vocabulary.variables.get(variable):
             raw = _environment_value(spelling, environ[variable])

@@ -16,7 +16,7 @@ from tardis_machine.app.layers import (
 from tardis_machine.app.options import KnownNames, Option, Vocabulary, options_of
 from tardis_machine.app.values import read_value
 from tardis_machine.model.errors import SettingsError
-from tardis_machine.model.settings import GROUP, Secret
+from tardis_machine.model.settings import GROUP
 
 T = TypeVar("T")
 FieldPath: TypeAlias = tuple[str, ...]
@@ -149,9 +149,10 @@ def _conflicts(given: Iterable[Given]) -> Iterable[str]:
 
 
 def _value(given: Given) -> Any:
-    if not given.is_file:
-        return read_value(given.option, given.raw)
-    return Secret(Path(str(given.raw)).expanduser().read_text(encoding="utf-8").strip())
+    raw = given.raw
+    if given.is_file:
+        raw = Path(str(raw)).expanduser().read_text(encoding="utf-8").strip()
+    return read_value(given.option, raw)
 
 
 def _explained(option: Option, given: Given | None, error: Exception) -> str:
@@ -159,7 +160,7 @@ def _explained(option: Option, given: Given | None, error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError):
         return f"{given.origin}: {given.raw} cannot be read: {error.strerror}."
-    shown = "" if option.is_hidden else f"Got {given.raw!r} from {given.origin}."
+    shown = "" if option.is_secret else f"Got {given.raw!r} from {given.origin}."
     return f"{error} {shown}".rstrip()
 
 
@@ -167,6 +168,6 @@ def _shown(settings: Any, option: Option) -> str:
     value = settings
     for name in option.path:
         value = getattr(value, name)
-    if option.is_hidden and value:
+    if option.is_secret and value:
         return "***"
     return "" if value is None else str(value)

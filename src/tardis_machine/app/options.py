@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from tardis_machine.model.settings import DECLARATION, GROUP, Declaration, GroupDeclaration, Secret
+from tardis_machine.model.settings import GROUP, Declaration, GroupDeclaration, Secret
 
 ENV_PREFIX = "TM_"
 
@@ -38,13 +38,8 @@ class Option:
 
     @property
     def is_secret(self) -> bool:
-        """Say whether the value is a secret, which may also come from a file."""
-        return self.annotation is Secret
-
-    @property
-    def is_hidden(self) -> bool:
-        """Say whether the value must not be shown."""
-        return self.is_secret or self.declared.hides_value
+        """Say whether the value must not be shown, and may come from a file."""
+        return self.annotation is Secret or self.declared.secret
 
     @property
     def is_list(self) -> bool:
@@ -150,7 +145,7 @@ def _walk(settings: type, path: tuple[str, ...], names: GroupDeclaration) -> Ite
         where = (*path, field.name)
         if GROUP in field.metadata:
             yield from _walk(hints[field.name], where, field.metadata[GROUP])
-        elif DECLARATION in field.metadata:
+        elif "help" in field.metadata:
             annotation, is_optional = _without_none(hints[field.name])
             yield Option(
                 path=where,
@@ -158,7 +153,7 @@ def _walk(settings: type, path: tuple[str, ...], names: GroupDeclaration) -> Ite
                 annotation=annotation,
                 is_optional=is_optional,
                 default=_default(field),
-                declared=field.metadata[DECLARATION],
+                declared=Declaration.of(field),
                 names=names,
             )
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from tardis_machine.model.settings import group, option
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.sources.simulator.settings import SimulatorSettings
 from tardis_machine.telemetry.logs import LogSettings
 
 
@@ -21,3 +23,11 @@ class ServeSettings(CommandSettings):
     """Everything the server takes."""
 
     server: ServerSettings = group(ServerSettings)
+    archive: ArchiveSettings = group(ArchiveSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateSettings(CommandSettings):
+    """What the simulator writes."""
+
+    simulator: SimulatorSettings = group(SimulatorSettings, "simulate", flag_prefix="")

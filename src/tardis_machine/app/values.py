@@ -169,7 +169,7 @@ def _read_pairs(option: Option, entries: list[str]) -> dict[str, str]:
         key, colon, value = (part.strip() for part in entry.partition(":"))
         if not (key and colon):
             expected = option.declared.metavar or "key:value"
-            shown = "" if option.is_hidden else f' "{entry}"'
+            shown = "" if option.is_secret else f' "{entry}"'
             raise ValueError(f"Invalid {option.name} entry{shown}. Expected {expected}.")
         if key in pairs:
             raise ValueError(f'Duplicate {option.name} entry "{key}".')

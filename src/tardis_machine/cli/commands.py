@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from tardis_machine.app.settings import CommandSettings, ServeSettings
+from tardis_machine.app.settings import CommandSettings, ServeSettings, SimulateSettings
 
 
 class ExitCode(IntEnum):
@@ -39,6 +39,12 @@ class Command:
 
 COMMANDS = (
     Command("serve", "Replay and stream over HTTP and WebSocket.", ServeSettings, "serve"),
+    Command(
+        "simulate",
+        "Write deterministic sample data, in each venue's own format.",
+        SimulateSettings,
+        "simulate",
+    ),
     Command("version", "Print the version.", CommandSettings, "version"),
 )
 

@@ -1,5 +1,6 @@
 """Help text, derived from the declarations."""
 
+import tempfile
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -7,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tardis_machine.app.options import Option, choices_of, options_of
-from tardis_machine.model.settings import Secret
 
 if TYPE_CHECKING:
     from tardis_machine.cli.commands import Command
@@ -43,9 +43,11 @@ def metavar(option: Option) -> str:
         return f"<{option.declared.metavar}>"
     if choices := choices_of(option.annotation):
         return f"<{'|'.join(choices)}>"
+    if option.is_secret:
+        return "<secret>"
     if option.field.endswith("_bytes"):
         return "<size>"
-    names = {int: "number", float: "number", Path: "path", Secret: "secret", bool: "true|false"}
+    names = {int: "number", float: "number", Path: "path", bool: "true|false"}
     fallback = "text,…" if option.is_list else "text"
     return f"<{names.get(option.annotation, fallback)}>"
 
@@ -61,6 +63,8 @@ def shown_default(option: Option) -> str:
         return str(default).lower()
     if isinstance(default, tuple):
         return ",".join(map(str, default))
+    if isinstance(default, Path):
+        return str(default).replace(tempfile.gettempdir(), "<system temp dir>")
     return "" if default is None or default == {} else str(default)
 
 

@@ -11,6 +11,7 @@ all derived from it by `tardis_machine.app`::
         max_batch_size: int = option(10_000, "Records per batch.", minimum=1)
         sasl_password: Secret | None = option(None, "Password for SASL.")
 
+The field is an ordinary dataclass field whose metadata holds `help` and the `Details` below.
 Composed with `group(KafkaSettings, prefix="kafka")`, its first field is `--kafka-brokers`,
 `TM_KAFKA_BROKERS` and `brokers` of the table `[kafka]`.
 
@@ -22,7 +23,6 @@ A bool that is off by default is a flag without a value. A class checks its fiel
 """
 
 import dataclasses
-import re
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -30,8 +30,8 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 T = TypeVar("T")
 
-DECLARATION = "tardis_machine.option"
-GROUP = "tardis_machine.group"
+GROUP = "group"
+"""The key of field metadata that marks a composed class; `help` marks an option."""
 
 
 class Secret:
@@ -77,10 +77,12 @@ class Details(TypedDict, total=False):
     """Reads the text instead of the rule for the annotation; raises ValueError with a sentence."""
     override_env: str
     """A variable that beats even the command line."""
+    fallback_env: str
+    """A variable of wider use, such as HTTP_PROXY, that counts when ours is not set."""
     only_true_is_on: bool
     """For a flag: any environment text but `true` means off, instead of being an error."""
-    hides_value: bool
-    """Never shown, as a `Secret`; for values such as a map that may hold one."""
+    secret: bool
+    """Never shown, and also readable from a file: as every `Secret`, for values of other types."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,12 +99,14 @@ class Declaration:
     pattern: str | None = None
     parse: Callable[[str], Any] | None = None
     override_env: str | None = None
+    fallback_env: str | None = None
     only_true_is_on: bool = False
-    hides_value: bool = False
+    secret: bool = False
 
-    def __post_init__(self) -> None:
-        if self.pattern is not None:
-            re.compile(self.pattern)
+    @classmethod
+    def of(cls, field: dataclasses.Field[Any]) -> "Declaration":
+        """Read the metadata of a field."""
+        return cls(**field.metadata)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,8 +123,7 @@ REQUIRED: Any = dataclasses.MISSING
 
 def option(default: T, help: str, **details: Unpack[Details]) -> T:
     """Declare one option of a settings class."""
-    declaration = Declaration(help=help, **details)
-    metadata = {DECLARATION: declaration}
+    metadata = {"help": help, **details}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=partial(copy, default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -130,14 +133,14 @@ def computed_option(
     factory: Callable[[], T], help: str, *, shown_default: str, **details: Unpack[Details]
 ) -> T:
     """Declare an option whose default depends on the machine; documents show `shown_default`."""
-    declaration = Declaration(help=help, shown_default=shown_default, **details)
-    return dataclasses.field(default_factory=factory, metadata={DECLARATION: declaration})
+    metadata = {"help": help, "shown_default": shown_default, **details}
+    return dataclasses.field(default_factory=factory, metadata=metadata)
 
 
 def argument(default: T, help: str, **details: Unpack[Details]) -> T:
     """Declare a positional argument of a command; a tuple takes all that are left."""
-    declaration = Declaration(help=help, is_argument=True, **details)
-    return dataclasses.field(default=default, metadata={DECLARATION: declaration})
+    metadata = {"help": help, "is_argument": True, **details}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def group(settings: Callable[[], T], prefix: str = "", *, flag_prefix: str | None = None) -> T:

@@ -33,6 +33,7 @@ class Root:
     config: Path | None = option(None, "File.")
     port: int = option(8000, "Port.", override_env="PORT")
     debug: bool = option(default=False, help="Debug.", only_true_is_on=True)
+    proxy: str | None = option(None, "Proxy.", fallback_env="HTTP_PROXY")
     kafka: Kafka = group(Kafka, "kafka")
 
 
@@ -76,6 +77,11 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
 
 def test_override_variable_beats_the_command_line() -> None:
     assert load("--port", "3", PORT="4", TM_PORT="5").port == 4
+
+
+def test_fallback_variable_counts_only_without_ours() -> None:
+    assert load(HTTP_PROXY="wide").proxy == "wide"
+    assert load(HTTP_PROXY="wide", TM_PROXY="ours").proxy == "ours"
 
 
 def test_config_file_can_come_from_the_environment(tmp_path: Path) -> None:

@@ -140,9 +140,9 @@ def test_repeated_map_key_is_refused() -> None:
         read_value(declared(Mapping[str, str]), "a:1,a:2")
 
 
-def test_hidden_map_keeps_its_entries_out_of_errors() -> None:
+def test_secret_map_keeps_its_entries_out_of_errors() -> None:
     with pytest.raises(ValueError, match=r"^Invalid config entry\. Expected key:value\.$"):
-        read_value(declared(Mapping[str, str], "config", hides_value=True), "hunter2")
+        read_value(declared(Mapping[str, str], "config", secret=True), "hunter2")
 
 
 def test_own_parse_function_gets_text_also_from_toml() -> None:

@@ -12,7 +12,9 @@ import pytest
 
 from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
 from tests.servers.kafka import Kafka
+from tests.servers.nats import Nats, NatsCluster
 from tests.servers.process import free_port
+from tests.servers.readers import connect_nats
 from tests.servers.redis import Redis, RedisCluster
 from tests.servers.tls import Certificates, make_certificates
 
@@ -93,3 +95,45 @@ def redis_cluster(redis_cluster_of_run: RedisCluster) -> Iterator[RedisCluster]:
 def redis_stream() -> str:
     """Give a stream key; Redis creates the stream with its first entry."""
     return unique_name("stream")
+
+
+@pytest.fixture(scope="session")
+def nats_of_run() -> Iterator[Nats | Elsewhere]:
+    """Start one NATS server with JetStream for the run."""
+    if elsewhere := Elsewhere.from_environment("TM_TEST_NATS"):
+        yield elsewhere
+        return
+    with Nats() as server:
+        yield server
+
+
+@pytest.fixture
+def nats_server(nats_of_run: Nats | Elsewhere) -> Iterator[Nats | Elsewhere]:
+    """Give the run's NATS server and heal it afterwards."""
+    nats_of_run.heal()
+    yield nats_of_run
+    nats_of_run.heal()
+
+
+@pytest.fixture(scope="session")
+def nats_cluster_of_run() -> Iterator[NatsCluster]:
+    """Start one NATS cluster of three servers for the run."""
+    with NatsCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def nats_cluster(nats_cluster_of_run: NatsCluster) -> Iterator[NatsCluster]:
+    """Give the run's NATS cluster and heal it afterwards."""
+    nats_cluster_of_run.heal()
+    yield nats_cluster_of_run
+    nats_cluster_of_run.heal()
+
+
+@pytest.fixture
+async def nats_stream(nats_server: Nats | Elsewhere) -> str:
+    """Give a JetStream stream whose name is also the first token of its subjects."""
+    name = unique_name("stream")
+    async with await connect_nats(nats_server.address) as client:
+        await client.jetstream().add_stream(name=name, subjects=[name, f"{name}.>"])
+    return name

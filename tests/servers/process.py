@@ -200,8 +200,11 @@ class ServerProcess(Lifecycle):
 
     def pause(self) -> None:
         """Freeze the process: its connections stay open and nothing answers."""
-        self._signal(signal.SIGSTOP)
         self._is_paused = True
+        self._signal(signal.SIGSTOP)
+        # Threads on other cores run on for a moment, long enough to answer.
+        while not _is_frozen(self.pid):
+            time.sleep(0.001)
 
     def resume(self) -> None:
         """Let a paused process go on."""
@@ -224,3 +227,9 @@ class ServerProcess(Lifecycle):
         self.kill()
         if self._is_own_directory:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _is_frozen(pid: int) -> bool:
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    # The state follows the name, which is in parentheses and may hold spaces.
+    return all(stat.read_text().rpartition(")")[2].split()[0] in "Tt" for stat in threads)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import nats
 import redis.asyncio
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -104,3 +105,42 @@ def _from_redis(entries: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Receive
         text_key = None if key is None else key.decode()
         received.append(Received(value=value, key=text_key, headers=headers))
     return received
+
+
+async def connect_nats(address: str, **options: Any) -> nats.NATS:
+    """Connect once, quietly, without the client's own reconnects."""
+
+    async def ignore(_: Exception) -> None:
+        """Drop the copy; the caller gets the error as an exception."""
+
+    client = nats.NATS()
+    try:
+        await client.connect(
+            address.split(","),
+            connect_timeout=5,
+            allow_reconnect=False,
+            max_reconnect_attempts=1,
+            reconnect_time_wait=0.01,
+            error_cb=ignore,
+            **options,
+        )
+    except BaseException:
+        # A refused login leaves the socket open.
+        await client.close()
+        raise
+    return client
+
+
+async def read_nats(address: str, stream: str, **options: Any) -> list[Received]:
+    """Return every message of a stream; the subject counts as the key."""
+    async with await connect_nats(address, **options) as client:
+        context = client.jetstream()
+        state = (await context.stream_info(stream)).state
+        consumer = await context.subscribe(
+            ">", stream=stream, ordered_consumer=True, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+        messages = [await consumer.next_msg(READ_SECONDS) for _ in range(state.messages)]
+    return [
+        Received(value=message.data, key=message.subject, headers=dict(message.headers or {}))
+        for message in messages
+    ]

@@ -22,6 +22,9 @@ class CommandSettings:
 class ServeSettings(CommandSettings):
     """Everything the server takes."""
 
+    clear_cache: bool = option(
+        default=False, help="Remove cached feeds at start.", only_true_is_on=True
+    )
     server: ServerSettings = group(ServerSettings)
     archive: ArchiveSettings = group(ArchiveSettings)
 

@@ -60,6 +60,10 @@ class PayloadCase(StrEnum):
         """Say whether its records belong to an instrument."""
         return "symbol" in self.record_type.__struct_fields__
 
+    def data_type(self, name: str = "") -> str:
+        """Return the data type that gives its records: their name, or for plain ones their type."""
+        return name or str(self.record_type.__struct_config__.tag)
+
 
 _RECORD_TYPES: dict[PayloadCase, type[Record]] = {
     PayloadCase(str(record_type.__struct_config__.tag)): record_type

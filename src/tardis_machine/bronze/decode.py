@@ -4,12 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from google.protobuf.message import DecodeError
-from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.readers import READERS
-from tardis_machine.bronze.times import instant_writer
+from tardis_machine.bronze.times import time_writer
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
@@ -54,21 +53,18 @@ class Decoder:
 
 
 def _record_reader() -> Callable[[bytes], NormalizedRecord]:
-    parse, write_time = pb.NormalizedEvent.FromString, instant_writer()
+    parse, text = pb.NormalizedEvent.FromString, time_writer()
     readers = {case.value: READERS[case] for case in PayloadCase}
 
     def read(data: bytes) -> NormalizedRecord:
         try:
             event = parse(data)
-            digits = event.time_digits
-
-            def time(timestamp: Timestamp, bit: int) -> str:
-                return write_time(timestamp.seconds, timestamp.nanos, digits & bit)
-
             case = event.WhichOneof("payload")
             if case is None:
                 raise _no_payload(event)
-            return readers[case](event, getattr(event, case), time(event.local_ts, 1), time)
+            digits = event.time_digits
+            local = text(event.local_ts, digits & 1)
+            return readers[case](event, getattr(event, case), local, digits, text)
         except (DecodeError, ValueError, LookupError) as error:
             reason = f"{type(error).__name__}: {error}"
             raise EnvelopeError(f"{len(data)} bytes are not an envelope: {reason}") from error

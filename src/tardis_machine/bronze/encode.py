@@ -15,7 +15,7 @@ from tardis_machine.bronze.cases import PayloadCase, snapshot_case
 from tardis_machine.bronze.envelope import Envelope, Origin, Series
 from tardis_machine.bronze.frames import Frame
 from tardis_machine.bronze.ordinals import Ordinals
-from tardis_machine.bronze.times import instant_reader
+from tardis_machine.bronze.times import time_reader
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
@@ -56,7 +56,7 @@ class Encoder:
     ) -> None:
         self._on_reject = on_reject
         self._ordinals = Ordinals()
-        self._read_time = instant_reader()
+        self._read_time = time_reader()
         self._frames = {case: Frame(case, self._read_time) for case in cases}
         self._events_in_messages = 0
         stream = _Stream(source, origin, dict(meta or {}), self._frames)
@@ -156,7 +156,7 @@ class _Slots(dict[Any, _Slot | None]):
             name=fields.get("name", ""),
             source=self._stream.source,
             origin=self._stream.origin,
-            stream_meta=self._stream.meta,
+            meta=self._stream.meta,
         )
         return _Slot(series, series.label, _head(series), frame)
 
@@ -173,7 +173,7 @@ def _head(series: Series) -> bytes:
         exchange=series.exchange,
         symbol=series.symbol,
         origin=series.origin.number,
-        meta=series.meta,
+        meta={**series.meta, "data_type": series.data_type},
     )
     return event.SerializeToString(deterministic=True)
 

@@ -1,7 +1,7 @@
 """One encoded event, the series it belongs to, and its identity."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -48,22 +48,17 @@ class Series:
     """The requested data type of computed records; empty for others."""
     source: str
     origin: Origin
-    stream_meta: Mapping[str, str]
+    meta: Mapping[str, str]
+    """Ingest metadata of the stream; the envelopes hold `data_type` besides."""
+    data_type: str = field(init=False)
+    """The name of computed records, the record type of others."""
+    label: str = field(init=False)
+    """The part of the identity that all events of the series share."""
 
-    @property
-    def data_type(self) -> str:
-        """Return the name of computed records, the record type of others."""
-        return self.name or str(self.case.record_type.__struct_config__.tag)
-
-    @property
-    def meta(self) -> dict[str, str]:
-        """Return the metadata of the envelopes: the stream's own and the data type."""
-        return {**self.stream_meta, "data_type": self.data_type}
-
-    @property
-    def label(self) -> str:
-        """Return the part of the identity that all events of the series share."""
-        return _label(self.exchange, self.symbol, self.case, self.name)
+    def __post_init__(self) -> None:
+        label = _label(self.exchange, self.symbol, self.case, self.name)
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "data_type", self.case.data_type(self.name))
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -92,11 +87,11 @@ def parse_event(data: bytes) -> pb.NormalizedEvent:
 
 def identity(event: pb.NormalizedEvent) -> str:
     """Return the identity of a parsed envelope; EnvelopeError when it holds no known payload."""
-    field = event.WhichOneof("payload")
-    if field is None:
+    payload = event.WhichOneof("payload")
+    if payload is None:
         raise EnvelopeError("The envelope holds no payload that this version knows.")
-    case = PayloadCase(field)
-    name = getattr(event, field).name if case.is_computed else ""
+    case = PayloadCase(payload)
+    name = getattr(event, payload).name if case.is_computed else ""
     local_us = event.local_ts.seconds * SECOND_US + event.local_ts.nanos // 1000
     source = event.source if event.origin == pb.ORIGIN_REALTIME else ""
     label = _label(event.exchange, event.symbol, case, name)

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.times import Instant
-from tardis_machine.bronze.writers import WRITERS, ReadInstant
+from tardis_machine.bronze.writers import WRITERS, ReadTime
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 
 WriteBody: TypeAlias = Callable[[Any, Instant, int], bytes]
@@ -20,7 +20,7 @@ class Frame:
 
     __slots__ = ("_case", "_read", "write")
 
-    def __init__(self, case: PayloadCase, read: ReadInstant) -> None:
+    def __init__(self, case: PayloadCase, read: ReadTime) -> None:
         self._case = case
         self._read = read
         self.write = self._new_writer()

@@ -135,6 +135,8 @@ def _placeholder(name: str) -> Placeholder:
     if name in PLACEHOLDERS:
         return PLACEHOLDERS[name]
     key = name.removeprefix("meta.")
+    if key == "data_type":
+        return PLACEHOLDERS["dataType"]
     return lambda series: series.meta.get(key, "")
 
 

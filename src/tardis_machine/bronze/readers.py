@@ -1,14 +1,14 @@
 """Reads one record out of a parsed envelope; the mirror of `writers`.
 
-A reader takes the envelope, its payload, the record's local time text and the function that writes
-a payload time. Wrong values raise ValueError or LookupError, which `decode` explains.
+A reader takes the envelope, its payload, the text of the local time, `time_digits` and the function
+that writes the other times. Wrong values raise ValueError or LookupError, which `decode` explains.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.writers import (
@@ -38,9 +38,10 @@ from tardis_machine.model.records import (
 )
 
 TimeText: TypeAlias = Callable[[Timestamp, int], str]
-"""Writes a payload time; the second argument is its bit of `time_digits`."""
-ReadRecord: TypeAlias = Callable[[pb.NormalizedEvent, Any, str, TimeText], NormalizedRecord]
+"""Writes a time with six fractional digits, or with three for 0."""
+ReadRecord: TypeAlias = Callable[[pb.NormalizedEvent, Any, str, int, TimeText], NormalizedRecord]
 
+# Bits of `time_digits`; the first one belongs to the local time.
 _TIMESTAMP, _SECOND_TIME, _THIRD_TIME = 2, 4, 8
 
 _SIDES: dict[int, Side] = {number: side for side, number in SIDES.items()}
@@ -55,38 +56,45 @@ MAX_EMPTY_LEVELS = 1_000_000
 """More than any book has: a damaged `depth` must not fill the memory."""
 
 
-def read_trade(event: pb.NormalizedEvent, payload: pb.Trade, local: str, time: TimeText) -> Trade:
+def read_trade(
+    event: pb.NormalizedEvent, payload: pb.Trade, local: str, digits: int, text: TimeText
+) -> Trade:
     """Read a trade."""
     return Trade(
         symbol=event.symbol,
         exchange=event.exchange,
-        id=payload.id if payload.HasField("id") else UNSET,
+        id=payload.id or _empty_id(payload),
         price=payload.price,
         amount=payload.amount,
         side=_SIDES[payload.side],
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
+def _empty_id(payload: pb.Trade | pb.Liquidation) -> str | UnsetType:
+    """Tell an id without characters from no id."""
+    return "" if payload.HasField("id") else UNSET
+
+
 def read_liquidation(
-    event: pb.NormalizedEvent, payload: pb.Liquidation, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.Liquidation, local: str, digits: int, text: TimeText
 ) -> Liquidation:
     """Read a liquidation."""
     return Liquidation(
         symbol=event.symbol,
         exchange=event.exchange,
-        id=payload.id if payload.HasField("id") else UNSET,
+        id=payload.id or _empty_id(payload),
         price=payload.price,
         amount=payload.amount,
         side=_SIDES[payload.side],
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def read_book_change(
-    event: pb.NormalizedEvent, payload: pb.BookChange, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.BookChange, local: str, digits: int, text: TimeText
 ) -> BookChange:
     """Read a book change."""
     return BookChange(
@@ -95,13 +103,13 @@ def read_book_change(
         is_snapshot=payload.is_snapshot,
         bids=_levels(BookLevel, payload.bid_prices, payload.bid_amounts),
         asks=_levels(BookLevel, payload.ask_prices, payload.ask_amounts),
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def read_book_snapshot(
-    event: pb.NormalizedEvent, payload: pb.BookSnapshot, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.BookSnapshot, local: str, digits: int, text: TimeText
 ) -> BookSnapshot:
     """Read a computed snapshot with its empty levels."""
     bids = _levels(SnapshotLevel, payload.bid_prices, payload.bid_amounts)
@@ -116,16 +124,18 @@ def read_book_snapshot(
         grouping=whole(payload.grouping) if payload.HasField("grouping") else UNSET,
         bids=_filled(bids, payload.bid_entries if payload.HasField("bid_entries") else depth),
         asks=_filled(asks, payload.ask_entries if payload.HasField("ask_entries") else depth),
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def _levels(level: type[Any], prices: Sequence[float], amounts: Sequence[float]) -> list[Any]:
     """Join two columns."""
-    if len(prices) != len(amounts):
-        raise ValueError(f"{len(prices)} prices but {len(amounts)} amounts")
-    return list(map(level, prices, amounts))
+    # A slice copies a column to a list at once; iterating asks for one number after the other.
+    price_list, amount_list = prices[:], amounts[:]
+    if len(price_list) != len(amount_list):
+        raise ValueError(f"{len(price_list)} prices but {len(amount_list)} amounts")
+    return list(map(level, price_list, amount_list))
 
 
 def _filled(levels: list[SnapshotLevel], entries: int) -> list[SnapshotLevel]:
@@ -141,20 +151,20 @@ def _optional_numbers(payload: Any, names: tuple[str, ...]) -> dict[str, float]:
 
 
 def read_book_ticker(
-    event: pb.NormalizedEvent, payload: pb.BookTicker, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.BookTicker, local: str, digits: int, text: TimeText
 ) -> BookTicker:
     """Read a book ticker."""
     return BookTicker(
         symbol=event.symbol,
         exchange=event.exchange,
         **_optional_numbers(payload, _BOOK_TICKER_NUMBERS),
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def read_derivative_ticker(
-    event: pb.NormalizedEvent, payload: pb.DerivativeTicker, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.DerivativeTicker, local: str, digits: int, text: TimeText
 ) -> DerivativeTicker:
     """Read a derivative ticker."""
     has_funding = payload.HasField("funding_timestamp")
@@ -162,14 +172,16 @@ def read_derivative_ticker(
         symbol=event.symbol,
         exchange=event.exchange,
         **_optional_numbers(payload, _DERIVATIVE_TICKER_NUMBERS),
-        funding_timestamp=time(payload.funding_timestamp, _SECOND_TIME) if has_funding else UNSET,
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        funding_timestamp=text(payload.funding_timestamp, digits & _SECOND_TIME)
+        if has_funding
+        else UNSET,
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def read_option_summary(
-    event: pb.NormalizedEvent, payload: pb.OptionSummary, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.OptionSummary, local: str, digits: int, text: TimeText
 ) -> OptionSummary:
     """Read an option summary."""
     return OptionSummary(
@@ -177,16 +189,16 @@ def read_option_summary(
         exchange=event.exchange,
         option_type=_OPTION_TYPES[payload.option_type],
         strike_price=payload.strike_price,
-        expiration_date=time(payload.expiration_date, _SECOND_TIME),
+        expiration_date=text(payload.expiration_date, digits & _SECOND_TIME),
         **_optional_numbers(payload, _OPTION_SUMMARY_NUMBERS),
         underlying_index=payload.underlying_index,
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
         local_timestamp=local,
     )
 
 
 def read_trade_bar(
-    event: pb.NormalizedEvent, payload: pb.TradeBar, local: str, time: TimeText
+    event: pb.NormalizedEvent, payload: pb.TradeBar, local: str, digits: int, text: TimeText
 ) -> TradeBar:
     """Read a trade bar."""
     return TradeBar(
@@ -197,15 +209,15 @@ def read_trade_bar(
         kind=_BAR_KINDS[payload.kind],
         **{name: getattr(payload, name) for name in BAR_NUMBERS},
         vwap=payload.vwap if payload.HasField("vwap") else None,
-        open_timestamp=time(payload.open_timestamp, _SECOND_TIME),
-        close_timestamp=time(payload.close_timestamp, _THIRD_TIME),
+        open_timestamp=text(payload.open_timestamp, digits & _SECOND_TIME),
+        close_timestamp=text(payload.close_timestamp, digits & _THIRD_TIME),
         local_timestamp=local,
-        timestamp=time(payload.timestamp, _TIMESTAMP),
+        timestamp=text(payload.timestamp, digits & _TIMESTAMP),
     )
 
 
 def read_error(
-    event: pb.NormalizedEvent, payload: pb.ControlError, local: str, _: TimeText
+    event: pb.NormalizedEvent, payload: pb.ControlError, local: str, _: int, __: TimeText
 ) -> FeedError:
     """Read a feed error."""
     return FeedError(
@@ -217,7 +229,7 @@ def read_error(
 
 
 def read_disconnect(
-    event: pb.NormalizedEvent, payload: pb.ControlDisconnect, local: str, _: TimeText
+    event: pb.NormalizedEvent, payload: pb.ControlDisconnect, local: str, _: int, __: TimeText
 ) -> Disconnect:
     """Read a disconnect."""
     has_symbols = payload.HasField("symbols")

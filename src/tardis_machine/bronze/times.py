@@ -7,6 +7,8 @@ is written again exactly.
 from collections.abc import Callable
 from typing import TypeAlias
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from tardis_machine.model.time import SECOND_US, ms_text, parse_us, us_text
 
 Instant: TypeAlias = tuple[int, int, int]
@@ -16,13 +18,14 @@ _CACHED_SECONDS = 8192
 # Beyond this ECMAScript has no dates, so no text exists.
 _MAX_SECOND = 8_640_000_000_000
 
-# Two dictionary lookups are faster than int(), and refuse signs, blanks and underscores.
-_MILLIS = {f"{number:03d}": number * 1_000_000 for number in range(1000)}
+# Lookups take half the time of int() and formatting, and refuse signs, blanks and underscores.
+_DIGITS = tuple(f"{number:03d}" for number in range(1000))
+_MILLIS = {text: number * 1_000_000 for number, text in enumerate(_DIGITS)}
 _LAST_MILLIS = {f"{text}Z": nanos for text, nanos in _MILLIS.items()}
-_LAST_MICROS = {f"{number:03d}Z": number * 1000 for number in range(1000)}
+_LAST_MICROS = {f"{text}Z": number * 1000 for number, text in enumerate(_DIGITS)}
 
 
-def instant_reader() -> Callable[[str], Instant]:
+def time_reader() -> Callable[[str], Instant]:
     """Return a function that parses wire text; ValueError when it is not in the wire's form."""
     seconds: dict[str, int] = {}
 
@@ -65,15 +68,20 @@ class _SecondTexts(dict[int, str]):
         return text
 
 
-def instant_writer() -> Callable[[int, int, int], str]:
-    """Return a function that writes seconds and nanoseconds with six digits, or three for 0."""
+def time_writer() -> Callable[[Timestamp, int], str]:
+    """Return a function that writes a time with six fractional digits, or with three for 0.
+
+    Numbers that are no time raise ValueError or LookupError.
+    """
     texts = _SecondTexts()
 
-    def write(second: int, nanos: int, has_six_digits: int) -> str:
-        if not 0 <= nanos < 1_000_000_000:
-            raise ValueError(f"nanoseconds out of range: {nanos}")
+    def write(timestamp: Timestamp, has_six_digits: int) -> str:
+        nanos = timestamp.nanos
+        if nanos < 0:
+            raise ValueError(f"negative nanoseconds: {nanos}")
+        second = texts[timestamp.seconds]
         if has_six_digits:
-            return f"{texts[second]}{nanos // 1000:06d}Z"
-        return f"{texts[second]}{nanos // 1_000_000:03d}Z"
+            return f"{second}{_DIGITS[nanos // 1_000_000]}{_DIGITS[nanos // 1000 % 1000]}Z"
+        return f"{second}{_DIGITS[nanos // 1_000_000]}Z"
 
     return write

@@ -31,7 +31,7 @@ from tardis_machine.model.records import (
     TradeBar,
 )
 
-ReadInstant: TypeAlias = Callable[[str], Instant]
+ReadTime: TypeAlias = Callable[[str], Instant]
 WriteRecord: TypeAlias = Callable[[Any], int]
 Columns: TypeAlias = tuple[list[float], list[float]]
 
@@ -57,7 +57,7 @@ def optional_numbers(message: Any) -> tuple[str, ...]:
     )
 
 
-def write_execution(payload: pb.Trade | pb.Liquidation, read: ReadInstant) -> WriteRecord:
+def write_execution(payload: pb.Trade | pb.Liquidation, read: ReadTime) -> WriteRecord:
     """Return the writer of trades and liquidations, which have the same fields."""
     timestamp = payload.timestamp
 
@@ -75,7 +75,7 @@ def write_execution(payload: pb.Trade | pb.Liquidation, read: ReadInstant) -> Wr
     return write
 
 
-def write_book_change(payload: pb.BookChange, read: ReadInstant) -> WriteRecord:
+def write_book_change(payload: pb.BookChange, read: ReadTime) -> WriteRecord:
     """Return the writer of book changes."""
     timestamp = payload.timestamp
     bid_prices, bid_amounts = payload.bid_prices, payload.bid_amounts
@@ -94,7 +94,7 @@ def write_book_change(payload: pb.BookChange, read: ReadInstant) -> WriteRecord:
     return write
 
 
-def write_book_snapshot(payload: pb.BookSnapshot, read: ReadInstant) -> WriteRecord:
+def write_book_snapshot(payload: pb.BookSnapshot, read: ReadTime) -> WriteRecord:
     """Return the writer of computed snapshots, grouped ones and quotes."""
     timestamp = payload.timestamp
     bid_prices, bid_amounts = payload.bid_prices, payload.bid_amounts
@@ -143,7 +143,7 @@ def _set_optional(payload: Any, field: str, value: Any) -> None:
         setattr(payload, field, value)
 
 
-def write_book_ticker(payload: pb.BookTicker, read: ReadInstant) -> WriteRecord:
+def write_book_ticker(payload: pb.BookTicker, read: ReadTime) -> WriteRecord:
     """Return the writer of book tickers."""
     timestamp, numbers = payload.timestamp, optional_numbers(payload)
 
@@ -156,7 +156,7 @@ def write_book_ticker(payload: pb.BookTicker, read: ReadInstant) -> WriteRecord:
     return write
 
 
-def write_derivative_ticker(payload: pb.DerivativeTicker, read: ReadInstant) -> WriteRecord:
+def write_derivative_ticker(payload: pb.DerivativeTicker, read: ReadTime) -> WriteRecord:
     """Return the writer of derivative tickers."""
     timestamp, numbers = payload.timestamp, optional_numbers(payload)
 
@@ -176,7 +176,7 @@ def write_derivative_ticker(payload: pb.DerivativeTicker, read: ReadInstant) -> 
     return write
 
 
-def write_option_summary(payload: pb.OptionSummary, read: ReadInstant) -> WriteRecord:
+def write_option_summary(payload: pb.OptionSummary, read: ReadTime) -> WriteRecord:
     """Return the writer of option summaries."""
     timestamp, expiration, numbers = (
         payload.timestamp,
@@ -197,7 +197,7 @@ def write_option_summary(payload: pb.OptionSummary, read: ReadInstant) -> WriteR
     return write
 
 
-def write_trade_bar(payload: pb.TradeBar, read: ReadInstant) -> WriteRecord:
+def write_trade_bar(payload: pb.TradeBar, read: ReadTime) -> WriteRecord:
     """Return the writer of trade bars."""
     timestamp, opened, closed = payload.timestamp, payload.open_timestamp, payload.close_timestamp
 
@@ -216,7 +216,7 @@ def write_trade_bar(payload: pb.TradeBar, read: ReadInstant) -> WriteRecord:
     return write
 
 
-def write_error(payload: pb.ControlError, _: ReadInstant) -> WriteRecord:
+def write_error(payload: pb.ControlError, _: ReadTime) -> WriteRecord:
     """Return the writer of feed errors."""
 
     def write(record: FeedError) -> int:
@@ -227,7 +227,7 @@ def write_error(payload: pb.ControlError, _: ReadInstant) -> WriteRecord:
     return write
 
 
-def write_disconnect(payload: pb.ControlDisconnect, _: ReadInstant) -> WriteRecord:
+def write_disconnect(payload: pb.ControlDisconnect, _: ReadTime) -> WriteRecord:
     """Return the writer of disconnects."""
 
     def write(record: Disconnect) -> int:
@@ -240,7 +240,7 @@ def write_disconnect(payload: pb.ControlDisconnect, _: ReadInstant) -> WriteReco
     return write
 
 
-WRITERS: dict[PayloadCase, Callable[[Any, ReadInstant], WriteRecord]] = {
+WRITERS: dict[PayloadCase, Callable[[Any, ReadTime], WriteRecord]] = {
     PayloadCase.TRADE: write_execution,
     PayloadCase.BOOK_CHANGE: write_book_change,
     PayloadCase.BOOK_SNAPSHOT: write_book_snapshot,

@@ -1,0 +1,179 @@
+"""Write the documents that are derived from declarations, or check that they are fresh.
+
+`make docs` writes them; `make lint` runs this with `--check`.
+"""
+
+import sys
+import types
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+
+from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.cli.commands import COMMANDS
+from tardis_machine.cli.help import metavar, shown_default
+from tardis_machine.model.control import Disconnect, FeedError
+from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
+from tardis_machine.model.records import RECORD_TYPES
+from tardis_machine.telemetry.metrics import Metrics
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTE = "<!-- Written by `make docs` from the declarations in the code. Do not edit. -->"
+
+
+def settings_document() -> str:
+    """Describe every option of every command."""
+    groups: dict[type, dict[str, Option]] = {}
+    users: dict[type, list[str]] = {}
+    for command in COMMANDS:
+        for option in options_of(command.settings):
+            owner = owner_of(option)
+            groups.setdefault(owner, {}).setdefault(option.env, option)
+            if command.name not in users.setdefault(owner, []):
+                users[owner].append(command.name)
+    lines = ["# Settings", "", NOTE, "", SETTINGS_RULES]
+    for owner, members in groups.items():
+        commands = ", ".join(f"`{name}`" for name in users[owner])
+        lines += ["", f"## {summary(owner)}", "", f"Commands: {commands}.", ""]
+        lines += table(
+            ("Flag", "Variable", "TOML key", "Default", "Meaning"), map(row_of, members.values())
+        )
+    return "\n".join(lines) + "\n"
+
+
+SETTINGS_RULES = """\
+Every option has one declaration and three spellings. A flag beats a variable, a variable beats the
+TOML file given by `--config`, and the file beats the default. `PORT` alone beats everything, for
+the HTTP port.
+
+- Flags take `--name value` or `--name=value`; the last one wins. Options that are off by default
+  take no value on the command line and `true` or `false` elsewhere.
+- Lists are comma separated, maps are `key:value` entries; JSON works for both.
+- Sizes take bytes or `KiB MiB GiB KB MB GB`. A unit in a name (`-ms`, `-seconds`) is the unit of
+  the number.
+- A secret has a second form with `-file` that reads it from a file.
+- An unknown name is refused with the nearest valid one. All problems are reported together and the
+  exit code is 2."""
+
+
+def owner_of(option: Option) -> type:
+    """Return the class under whose heading an option stands."""
+    if len(option.path) > 1:
+        return option.group
+    # What a command inherits belongs to the class that every command shares.
+    classes = reversed(option.group.__mro__)
+    return next(c for c in classes if option.field in vars(c).get("__annotations__", {}))
+
+
+def row_of(option: Option) -> tuple[str, ...]:
+    """Return the table row of one option."""
+    value = "" if option.is_flag else f" {metavar(option)}"
+    flag = option.name if option.declared.is_argument else f"--{option.name}{value}"
+    names = [f"`{flag}`", f"`{option.env}`", f"`{option.key}`"]
+    default = shown_default(option)
+    return (*names, f"`{default}`" if default else "", option.declared.help)
+
+
+def metrics_document() -> str:
+    """Describe every metric."""
+    rows = (
+        (f"`{info.name}`", info.kind, ", ".join(info.labels), info.help) for info in Metrics().infos
+    )
+    intro = "Served at `/metrics` in the Prometheus text format."
+    return "\n".join(
+        [
+            "# Metrics",
+            "",
+            NOTE,
+            "",
+            intro,
+            "",
+            *table(("Metric", "Kind", "Labels", "Meaning"), rows),
+            "",
+        ]
+    )
+
+
+def data_types_document() -> str:
+    """Describe every record type and every name that can be requested."""
+    lines = ["# Data types", "", NOTE, "", "## Names in requests", ""]
+    lines += [f"- `{name}`" for name in (*PLAIN_TYPES, *COMPUTED_PATTERNS)]
+    lines += [
+        "",
+        "`book_snapshot` with an interval of `0ms` is sent on every change; `quote` is",
+        "`book_snapshot_1_0ms` under a shorter name. Output records carry the requested name.",
+    ]
+    records = {**RECORD_TYPES, "disconnect": Disconnect, "error": FeedError}
+    for name, record in records.items():
+        lines += ["", f"## {name}", "", summary(record) + ".", ""]
+        lines += table(("Field", "Type", "Present"), field_rows(record))
+    return "\n".join(lines) + "\n"
+
+
+def field_rows(record: type[msgspec.Struct]) -> Iterable[tuple[str, ...]]:
+    """Return field, type and presence of a record, in wire order."""
+    yield "`type`", "text", "always"
+    for field in msgspec.structs.fields(record):
+        presence = "when known" if field.default is msgspec.UNSET else "always"
+        yield f"`{field.encode_name}`", type_text(field.type), presence
+
+
+def type_text(annotation: Any) -> str:
+    """Name a type for readers of JSON."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        kept = [part for part in get_args(annotation) if part is not msgspec.UnsetType]
+        return " or ".join(dict.fromkeys(type_text(part) for part in kept))
+    if choices := choices_of(annotation):
+        return " or ".join(f"`{choice}`" for choice in choices)
+    if get_args(annotation):
+        return f"list of {type_text(get_args(annotation)[0])}"
+    names = {
+        str: "text",
+        float: "number",
+        int: "integer",
+        bool: "true or false",
+        type(None): "null",
+    }
+    return names.get(annotation) or "`{price, amount}`"
+
+
+def table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return lines + [
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+    ]
+
+
+def summary(owner: type) -> str:
+    """Return the first sentence of a class's docstring, without its full stop."""
+    return (owner.__doc__ or owner.__name__).splitlines()[0].rstrip(".")
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "settings.md": settings_document,
+    "metrics.md": metrics_document,
+    "data-types.md": data_types_document,
+}
+
+
+def main() -> None:
+    """Write or check every document."""
+    texts = {DOCS / name: make() for name, make in DOCUMENTS.items()}
+    if "--check" in sys.argv[1:]:
+        stale = [path.name for path, text in texts.items() if not is_fresh(path, text)]
+        sys.exit(f"stale, run `make docs`: {', '.join(stale)}" if stale else 0)
+    for path, text in texts.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+
+def is_fresh(path: Path, text: str) -> bool:
+    """Say whether a file holds exactly this text."""
+    return path.is_file() and path.read_text() == text
+
+
+if __name__ == "__main__":
+    main()

@@ -83,9 +83,11 @@ class DataApiStub:
         app = web.Application()
         app.router.add_get("/v1/data-feeds/{exchange}", self._count_and_serve)
         # A client that goes away ends its handler, so that a stall does not outlive it.
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
+        self._runner = web.AppRunner(
+            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+        )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, shutdown_timeout=0.1)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
         return self

@@ -84,8 +84,8 @@ class Kafka(Topics, ServerProcess):
         users: Names and passwords of the SASL listener; PLAIN knows them at once, SCRAM after
             `AdminClient.alter_user_scram_credentials`.
         certificates: Turns the TLS listener on.
-        proxied: Address of a proxy in front of `proxied_address`. Clients that come in there are
-            told to come back there, so the proxy sees all of their traffic.
+        proxy_address: Where a proxy will stand before `proxied_address`. Clients that come in
+            there are told to come back there, so the proxy sees all of their traffic.
         properties: Further broker settings; they win over ours.
     """
 
@@ -96,7 +96,7 @@ class Kafka(Topics, ServerProcess):
         *,
         users: Mapping[str, str] | None = None,
         certificates: Certificates | None = None,
-        proxied: str | None = None,
+        proxy_address: str | None = None,
         properties: Mapping[str, str] | None = None,
         java_options: tuple[str, ...] = (),
         port: int | None = None,
@@ -106,7 +106,7 @@ class Kafka(Topics, ServerProcess):
         self._controller_port = free_port()
         self._users = users
         self._certificates = certificates
-        self._proxied = proxied
+        self.proxy_address = proxy_address
         self._properties = properties or {}
         self._java_options = java_options
         self.sasl_address = f"127.0.0.1:{free_port()}"
@@ -132,11 +132,11 @@ class Kafka(Topics, ServerProcess):
             bound["SASL"] = self.sasl_address
         if self._certificates is not None:
             bound["TLS"] = self.tls_address
-        if self._proxied is not None:
+        if self.proxy_address is not None:
             bound["PROXIED"] = self.proxied_address
         advertised = {name: where for name, where in bound.items() if name != "CONTROLLER"}
-        if self._proxied is not None:
-            advertised["PROXIED"] = self._proxied
+        if self.proxy_address is not None:
+            advertised["PROXIED"] = self.proxy_address
         protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL"}
         return {
             **PROPERTIES,

@@ -5,7 +5,8 @@ after it they are healed. Every test gets its own topic, stream, subject or hub.
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.servers.nats import Nats, NatsCluster
 from tests.servers.process import free_port
 from tests.servers.readers import connect_nats
 from tests.servers.redis import Redis, RedisCluster
+from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates, make_certificates
 
 KAFKA_USERS = {"tester": "tester-secret"}
@@ -33,14 +35,21 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(directory)
 
 
+@pytest.fixture
+def tcp_proxy() -> Iterator[Callable[[str], TcpProxy]]:
+    """Give a function that starts a TCP proxy before an endpoint."""
+    with ExitStack() as proxies:
+        yield lambda endpoint: proxies.enter_context(TcpProxy(endpoint))
+
+
 @pytest.fixture(scope="session")
 def kafka_of_run(certificates: Certificates) -> Iterator[Kafka | KafkaElsewhere]:
     """Start one Kafka broker for the run, with SASL, TLS and proxied listeners."""
     if elsewhere := KafkaElsewhere.from_environment("TM_TEST_KAFKA"):
         yield elsewhere
         return
-    proxied = f"127.0.0.1:{free_port()}"
-    with Kafka(users=KAFKA_USERS, certificates=certificates, proxied=proxied) as broker:
+    proxy_address = f"127.0.0.1:{free_port()}"
+    with Kafka(users=KAFKA_USERS, certificates=certificates, proxy_address=proxy_address) as broker:
         yield broker
 
 
@@ -50,6 +59,14 @@ def kafka(kafka_of_run: Kafka | KafkaElsewhere) -> Iterator[Kafka | KafkaElsewhe
     kafka_of_run.heal()
     yield kafka_of_run
     kafka_of_run.heal()
+
+
+@pytest.fixture
+def kafka_proxy(kafka: Kafka) -> Iterator[TcpProxy]:
+    """Give a TCP proxy that sees all traffic of clients which bootstrap from it."""
+    _, _, port = kafka.proxy_address.rpartition(":")
+    with TcpProxy(kafka.proxied_address, port=int(port)) as proxy:
+        yield proxy
 
 
 @pytest.fixture

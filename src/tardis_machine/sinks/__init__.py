@@ -1,0 +1,1 @@
+"""Where envelopes go: one delivery pipeline, one thin module per bus."""

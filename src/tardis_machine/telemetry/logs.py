@@ -21,7 +21,9 @@ LogFormat = Literal["auto", "console", "json"]
 
 _FIELDS = "tardis_machine_fields"
 _MASK = "***"
-_SECRET_KEY = re.compile(r"(?:key|token|secret|password|passphrase|authorization)(?:_|$)", re.I)
+_SECRET_KEY = re.compile(
+    r"(?:api_?key|access_?key|token|secret|password|passphrase|authorization)$", re.IGNORECASE
+)
 # Keys also travel in addresses (`?token=…`), in headers and in connection strings.
 _SECRET_TEXT = re.compile(
     r"(?i)((?:api_?key|token|secret|password|sharedaccess(?:key|signature))=|bearer )[^&;,\s\"']+"

@@ -9,11 +9,13 @@ from typing import Self
 
 from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.model.requests import Filter, ReplayRange
+from tardis_machine.sources.context import ArchiveContext, Timing
 from tardis_machine.sources.data_api import DataApi, open_session
-from tardis_machine.sources.limits import RequestLimiter, Retries, Timing
+from tardis_machine.sources.limits import RequestLimiter
 from tardis_machine.sources.prefetch import Prefetch
 from tardis_machine.sources.replay import Replay, ReplayOptions
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.metrics import ArchiveMetrics, Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,17 @@ class ArchiveSource:
         self,
         settings: ArchiveSettings,
         *,
+        metrics: ArchiveMetrics | None = None,
         limiter: RequestLimiter | None = None,
         timing: Timing | None = None,
     ) -> None:
         self.settings = settings
+        self._context = ArchiveContext(settings, metrics or Metrics().archive, timing or Timing())
         self._limiter = limiter or RequestLimiter(settings.max_concurrent_requests)
-        self._timing = timing or Timing()
 
     async def __aenter__(self) -> Self:
         self._session = open_session(self.settings)
-        retries = Retries(self.settings, self._timing)
-        self._api = DataApi(self._session, self.settings, self._limiter, retries)
+        self._api = DataApi(self._context, self._session, self._limiter)
         return self
 
     async def __aexit__(
@@ -88,7 +90,7 @@ class ArchiveSource:
             auto_cleanup=auto_cleanup,
             wait_minutes=wait_minutes,
         )
-        replay = Replay(self.settings, self._api, self._timing, options)
+        replay = Replay(self._context, self._api, options)
         try:
             async with Prefetch(replay.produce, self.settings.max_slices_ahead) as ahead:
                 async for ready in ahead:

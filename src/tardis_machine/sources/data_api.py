@@ -1,20 +1,23 @@
 """Client of the tardis.dev data API: one slice per request, stored in the cache."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from io import BytesIO
 
 import aiohttp
 from yarl import URL
 
 from tardis_machine.exchanges.filters import filters_query
-from tardis_machine.model.errors import SourceError, UpstreamStatusError
+from tardis_machine.model.errors import SliceError, SourceError, UpstreamStatusError
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import MINUTE_US, SECOND_US, ms_text
 from tardis_machine.sources.cache import FeedFolder, SliceFile, UnconfirmedFile
+from tardis_machine.sources.context import ArchiveContext
 from tardis_machine.sources.limits import RequestLimiter, Retries, TransientError
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.sources.slices import decompress
 from tardis_machine.version import __version__
 
 USER_AGENT = f"tardis-machine/{__version__} (+tardis-machine for Python)"
@@ -22,6 +25,8 @@ USER_AGENT = f"tardis-machine/{__version__} (+tardis-machine for Python)"
 _FINAL_STATUSES = frozenset({400, 401, 403, 404})
 _SUFFIXES = {"zstd": ".zst", "gzip": ".gz", "": ".gz"}
 _MAX_ERROR_BYTES = 64 * 1024
+# A wrong address (ValueError, as InvalidURL is) or certificate does not get better by itself.
+_HOPELESS_ERRORS = (ValueError, aiohttp.ClientConnectorCertificateError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,16 +53,14 @@ class DataApi:
     """Downloads slices over one HTTP client session, within the limits of the process."""
 
     def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        settings: ArchiveSettings,
-        limiter: RequestLimiter,
-        retries: Retries,
+        self, context: ArchiveContext, session: aiohttp.ClientSession, limiter: RequestLimiter
     ) -> None:
+        self._settings = context.settings
+        self._metrics = context.metrics
+        self._clock = context.timing.clock
         self._session = session
-        self._settings = settings
         self._limiter = limiter
-        self._retries = retries
+        self._retries = Retries(context)
 
     def slice_url(self, request: SliceRequest) -> str:
         """Return the address of a slice."""
@@ -80,12 +83,13 @@ class DataApi:
         gives_up: Callable[[], Awaitable[bool]] | None = None,
     ) -> StoredSlice:
         """Fetch a slice into a folder, with as many attempts as are granted."""
-        return await self._retries.run(
-            lambda: self.download(request, folder),
-            gives_up=gives_up,
-            exchange=request.exchange,
-            minute=ms_text(request.start_us // 1000),
-        )
+        with self._metrics.download.time():
+            return await self._retries.run(
+                lambda: self.download(request, folder),
+                gives_up=gives_up,
+                exchange=request.exchange,
+                minute=ms_text(request.start_us // 1000),
+            )
 
     async def download(self, request: SliceRequest, folder: FeedFolder) -> StoredSlice:
         """Fetch a slice into a folder in one attempt, whole or not at all.
@@ -98,11 +102,13 @@ class DataApi:
         try:
             async with self._limiter, self._open(url, request.api_key) as response:
                 await self._check(response, url)
-                return await _store(response, request, folder)
+                return await self._store(response, request, folder)
+        except _HOPELESS_ERRORS as error:
+            raise SourceError(f"The data API cannot be asked at {url}: {error}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
-            reason = str(error) or type(error).__name__
-            final = SourceError(f"The data API could not be reached at {url}: {reason}")
-            raise TransientError(final) from error
+            reason = type(error).__name__
+            final = SourceError(f"The data API did not answer at {url}: {str(error) or reason}")
+            raise TransientError(final, reason=reason) from error
         except OSError as error:
             raise SourceError(f"A slice could not be written to {folder.path}: {error}") from error
 
@@ -140,14 +146,39 @@ class DataApi:
     async def _check(self, response: aiohttp.ClientResponse, url: str) -> None:
         if response.status == 200:
             return
-        body = await response.content.read(_MAX_ERROR_BYTES)
-        text = body.decode(errors="replace")
+        text = await _error_text(response)
         final = UpstreamStatusError(response.status, text, url)
         if response.status < 400 or _is_final(response.status, text):
             raise final
-        now_us = self._retries.timing.clock()
+        now_us = self._clock()
         retry_after_seconds = _retry_after_seconds(response.headers, now_us)
-        raise TransientError(final, status=response.status, retry_after_seconds=retry_after_seconds)
+        raise TransientError(
+            final,
+            reason=str(response.status),
+            status=response.status,
+            retry_after_seconds=retry_after_seconds,
+        )
+
+    async def _store(
+        self, response: aiohttp.ClientResponse, request: SliceRequest, folder: FeedFolder
+    ) -> StoredSlice:
+        encoding = response.headers.get("Content-Encoding", "")
+        suffix = _SUFFIXES.get(encoding.strip().lower())
+        if suffix is None:
+            raise SourceError(f"Unsupported data feed content encoding: {encoding}")
+        # The name must tell the truth about the minutes inside, or later replays lose some.
+        minutes = _count(response.headers, "x-slice-size", request.minutes)
+        with (
+            self._metrics.active_downloads.track_inprogress(),
+            UnconfirmedFile(folder.base_path(request.start_us, minutes)) as file,
+        ):
+            async for data in response.content.iter_any():
+                file.write(data)
+            _check_length(response, file.size_bytes)
+            path = file.confirm(suffix)
+        self._metrics.downloaded_bytes.inc(file.size_bytes)
+        stored = SliceFile(path, request.start_us, minutes, folder.is_whole_feed)
+        return StoredSlice(stored, _count(response.headers, "x-suggested-slice-size", 1))
 
 
 def open_session(settings: ArchiveSettings) -> aiohttp.ClientSession:
@@ -164,22 +195,18 @@ def open_session(settings: ArchiveSettings) -> aiohttp.ClientSession:
     )
 
 
-async def _store(
-    response: aiohttp.ClientResponse, request: SliceRequest, folder: FeedFolder
-) -> StoredSlice:
-    encoding = response.headers.get("Content-Encoding", "")
-    suffix = _SUFFIXES.get(encoding.strip().lower())
-    if suffix is None:
-        raise SourceError(f"Unsupported data feed content encoding: {encoding}")
-    # The name must tell the truth about the minutes inside, or later replays lose some.
-    minutes = _count(response.headers, "x-slice-size", request.minutes)
-    with UnconfirmedFile(folder.base_path(request.start_us, minutes)) as file:
-        async for data in response.content.iter_any():
-            file.write(data)
-        _check_length(response, file.size_bytes)
-        path = file.confirm(suffix)
-    stored = SliceFile(path, request.start_us, minutes, folder.is_whole_feed)
-    return StoredSlice(stored, _count(response.headers, "x-suggested-slice-size", 1))
+async def _error_text(response: aiohttp.ClientResponse) -> str:
+    """Return the body of a refusal, which may be compressed like a slice."""
+    body = b""
+    async for data in response.content.iter_any():
+        body += data
+        if len(body) > _MAX_ERROR_BYTES:
+            break
+    suffix = _SUFFIXES.get(response.headers.get("Content-Encoding", "identity"))
+    if suffix:
+        with suppress(SliceError):
+            body = b"".join(decompress(BytesIO(body), suffix))
+    return body.decode(errors="replace")
 
 
 def _check_length(response: aiohttp.ClientResponse, size_bytes: int) -> None:

@@ -7,9 +7,6 @@ from tardis_machine.model.requests import ReplayRange
 from tardis_machine.model.time import MINUTE_US, SECOND_US, floor_minute
 from tardis_machine.sources.cache import SliceFile
 
-_DEFAULT_WAIT_MINUTES = 30
-_MIN_WAIT_MINUTES = 6
-
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -52,15 +49,6 @@ def plan_spans(
                 end_us += MINUTE_US
         yield Span(start_us, end_us, file)
         start_us = end_us
-
-
-def wait_minutes(option: object) -> float | None:
-    """Read `waitWhenDataNotYetAvailable`: after how many minutes data counts as recorded."""
-    if not option:
-        return None
-    if isinstance(option, bool) or not isinstance(option, int | float):
-        return _DEFAULT_WAIT_MINUTES
-    return max(option, _MIN_WAIT_MINUTES)
 
 
 def seconds_until(minute_us: int, delay_minutes: float, now_us: int) -> float:

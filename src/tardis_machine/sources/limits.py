@@ -1,41 +1,23 @@
 """How many requests run at once, and how long a failing one is repeated."""
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
 from tardis_machine.model.errors import SourceError
-from tardis_machine.model.time import SECOND_US, Clock
-from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.model.time import SECOND_US
+from tardis_machine.sources.context import ArchiveContext
 
 T = TypeVar("T")
-Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 _TOO_MANY_REQUESTS_SECONDS = 60
 _MAX_JITTER_SECONDS = 0.5
 
 log = structlog.get_logger(__name__)
-
-
-def system_clock() -> int:
-    """Return now in microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Time and chance as a component sees them, so that tests can own both."""
-
-    clock: Clock = system_clock
-    sleep: Sleep = asyncio.sleep
-    random: Callable[[], float] = random.random
 
 
 class TransientError(SourceError):
@@ -47,10 +29,12 @@ class TransientError(SourceError):
         self,
         final: SourceError,
         *,
+        reason: str,
         status: int | None = None,
         retry_after_seconds: float | None = None,
     ) -> None:
         self.final = final
+        self.reason = reason
         self.status = status
         self.retry_after_seconds = retry_after_seconds
         super().__init__(str(final))
@@ -61,11 +45,9 @@ class RequestLimiter:
 
     def __init__(self, max_in_flight: int) -> None:
         self._slots = asyncio.Semaphore(max_in_flight)
-        self.in_flight = 0
 
     async def __aenter__(self) -> None:
         await self._slots.acquire()
-        self.in_flight += 1
 
     async def __aexit__(
         self,
@@ -73,16 +55,16 @@ class RequestLimiter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.in_flight -= 1
         self._slots.release()
 
 
 class Retries:
     """Repeats what failed for now, ever more slowly, within the caps of the settings."""
 
-    def __init__(self, settings: ArchiveSettings, timing: Timing) -> None:
-        self._settings = settings
-        self.timing = timing
+    def __init__(self, context: ArchiveContext) -> None:
+        self._settings = context.settings
+        self._metrics = context.metrics
+        self._timing = context.timing
 
     async def run(
         self,
@@ -98,7 +80,7 @@ class Retries:
             gives_up: asked before the first pause; if it says yes, the `TransientError` is raised.
             fields: what the warnings are about.
         """
-        deadline_us = self.timing.clock() + self._settings.retry_budget_seconds * SECOND_US
+        deadline_us = self._timing.clock() + self._settings.retry_budget_seconds * SECOND_US
         for number in count(1):
             try:
                 return await attempt()
@@ -106,22 +88,23 @@ class Retries:
                 if number == 1 and gives_up and await gives_up():
                     raise
                 pause_seconds = self.pause_seconds(number, failure)
-                ends_us = self.timing.clock() + pause_seconds * SECOND_US
+                ends_us = self._timing.clock() + pause_seconds * SECOND_US
                 if number >= self._settings.max_attempts or ends_us > deadline_us:
                     raise failure.final from failure.__cause__
+                self._metrics.retries.labels(failure.reason).inc()
                 log.warning(
                     "data API request failed, trying again",
                     attempt=number,
                     pause_seconds=round(pause_seconds, 1),
-                    reason=str(failure),
+                    error=str(failure),
                     **fields,
                 )
-            await self.timing.sleep(pause_seconds)
+            await self._timing.sleep(pause_seconds)
         raise AssertionError("unreachable: the loop counts without end")
 
     def pause_seconds(self, attempt: int, failure: TransientError) -> float:
         """Return how long to wait after the given attempt."""
-        jitter_seconds = self.timing.random() * _MAX_JITTER_SECONDS
+        jitter_seconds = self._timing.random() * _MAX_JITTER_SECONDS
         if failure.retry_after_seconds is not None:
             asked = min(failure.retry_after_seconds, self._settings.retry_after_max_seconds)
             return asked + jitter_seconds

@@ -11,12 +11,12 @@ from tardis_machine.model.errors import OfflineError, SliceError
 from tardis_machine.model.requests import Filter, ReplayRange
 from tardis_machine.model.time import MINUTE_US, ms_text
 from tardis_machine.sources.cache import SliceFile
+from tardis_machine.sources.context import ArchiveContext
 from tardis_machine.sources.data_api import DataApi, SliceRequest
 from tardis_machine.sources.feed import Feed, ReadySpan
 from tardis_machine.sources.fetch_plan import Span, plan_spans, seconds_until, whole_minutes
-from tardis_machine.sources.limits import Timing, TransientError
+from tardis_machine.sources.limits import TransientError
 from tardis_machine.sources.prefetch import Prefetch
-from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.sources.slices import skip_bytes
 
 # A minute is asked for a moment after it counts as recorded.
@@ -44,11 +44,10 @@ class Replay:
     access fails before any data flows. What lies between comes from the cache where it can.
     """
 
-    def __init__(
-        self, settings: ArchiveSettings, api: DataApi, timing: Timing, options: ReplayOptions
-    ) -> None:
-        self._settings = settings
-        self._timing = timing
+    def __init__(self, context: ArchiveContext, api: DataApi, options: ReplayOptions) -> None:
+        self._settings = settings = context.settings
+        self._timing = context.timing
+        self._metrics = context.metrics
         self._options = options
         self._span = whole_minutes(options.replay_range)
         request = SliceRequest(
@@ -96,6 +95,7 @@ class Replay:
         except SliceError as error:
             if self._settings.offline:
                 raise
+            self._metrics.corrupt_slices.inc()
             log.warning("slice unreadable, fetching it again", reason=str(error))
         else:
             return
@@ -136,7 +136,7 @@ class Replay:
     ) -> None:
         for part in plan_spans(span, max_minutes, self._find):
             if part.file:
-                await ahead.put(ReadySpan(part, (part.file,)))
+                await ahead.put(self._cached(part, part.file))
             elif self._settings.offline:
                 raise self._missing_error(part.start_us)
             else:
@@ -144,7 +144,7 @@ class Replay:
 
     async def _obtain(self, span: Span) -> ReadySpan:
         async with self._running:
-            return self._own(await self._feed.obtain(span))
+            return self._fetched(await self._feed.obtain(span))
 
     async def _obtain_edge(self, minute_us: int, span: Span) -> ReadySpan:
         """Fetch the first or last minute, cached or not, to learn whether access is granted.
@@ -154,13 +154,13 @@ class Replay:
         edge = Span(minute_us, minute_us + MINUTE_US)
         cached = self._find(minute_us) if self._trusts_cache else None
         if cached:
-            return ReadySpan(edge, (cached,))
+            return self._cached(edge, cached)
 
         async def is_cached() -> bool:
             return await self._first_missing(span) is None
 
         try:
-            return self._own(await self._feed.obtain(edge, is_fresh=True, gives_up=is_cached))
+            return self._fetched(await self._feed.obtain(edge, is_fresh=True, gives_up=is_cached))
         except TransientError as error:
             log.warning("data API failed, reading the range from the cache", reason=str(error))
             self._trusts_cache = True
@@ -168,12 +168,17 @@ class Replay:
 
     async def _obtain_again(self, ready: ReadySpan) -> ReadySpan:
         feed = self._whole_feed if ready.is_whole_feed else self._feed
-        again = self._own(await feed.obtain(ready.span, is_fresh=True))
+        again = self._fetched(await feed.obtain(ready.span, is_fresh=True))
         for stale in {file.path for file in ready.files} - {file.path for file in again.files}:
             feed.folder.remove(stale)
         return again
 
-    def _own(self, ready: ReadySpan) -> ReadySpan:
+    def _cached(self, span: Span, file: SliceFile) -> ReadySpan:
+        self._metrics.slices.labels("cache").inc()
+        return ReadySpan(span, (file,))
+
+    def _fetched(self, ready: ReadySpan) -> ReadySpan:
+        self._metrics.slices.labels("network").inc(len(ready.files))
         if self._options.auto_cleanup:
             self._unread.update(file.path for file in ready.files)
         return ready

@@ -25,14 +25,19 @@ _IsalError = cast("type[Exception]", igzip_lib.IsalError)
 
 def read_slice(path: Path) -> Iterator[bytes]:
     """Yield the lines of a slice in pieces; a last line without a newline is dropped."""
-    decompress = _decompress_zstd if path.suffix == ".zst" else _decompress_gzip
     try:
         with path.open("rb") as file:
-            yield from whole_lines(decompress(file))
-    except FileNotFoundError as error:
-        raise SliceError(f"Slice {path} is gone.") from error
-    except (zstandard.ZstdError, _IsalError, EOFError) as error:
+            yield from whole_lines(decompress(file, path.suffix))
+    except (OSError, SliceError) as error:
         raise SliceError(f"Slice {path} cannot be read: {error}") from error
+
+
+def decompress(file: BinaryIO, suffix: str) -> Iterator[bytes]:
+    """Yield the content of a `.zst` or `.gz` file in pieces."""
+    try:
+        yield from _decompress_zstd(file) if suffix == ".zst" else _decompress_gzip(file)
+    except (zstandard.ZstdError, _IsalError) as error:
+        raise SliceError(str(error)) from error
 
 
 def whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -64,7 +69,8 @@ def lines_between(pieces: Iterable[bytes], start_us: int, end_us: int) -> Iterat
             held = piece
         if has_started:
             cut = _skip_markers(piece, _end_of_lines_before(end, piece))
-            yield piece[:cut]
+            if cut:
+                yield piece[:cut]
             if cut < len(piece):
                 return
 
@@ -91,7 +97,7 @@ def _decompress_zstd(file: BinaryIO) -> Iterator[bytes]:
                 data = frame.unused_data
                 frame, is_inside_frame = decompressor.decompressobj(), False
     if is_inside_frame:
-        raise EOFError("Truncated zstd frame")
+        raise SliceError("Truncated zstd frame")
 
 
 def _decompress_gzip(file: BinaryIO) -> Iterator[bytes]:

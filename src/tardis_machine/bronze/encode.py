@@ -95,7 +95,7 @@ class Encoder:
                 local_us = local[0] * SECOND_US + local[1] // 1000
                 ordinal = next_ordinal((slot.label, local_us))
                 body = slot.frame.write(record, local, ordinal)
-            except (ValueError, TypeError, LookupError) as error:
+            except (ValueError, TypeError, LookupError, OverflowError) as error:
                 self._on_reject(record, _rejection(record, error))
                 continue
             append(Envelope(slot.series, local_us, ordinal, slot.head + stamp + body))
@@ -189,5 +189,8 @@ def _ingest_stamp(ingest_us: int) -> bytes:
 
 def _rejection(record: NormalizedRecord, error: Exception) -> EnvelopeError:
     """Say which record does not fit into an envelope, and why."""
-    reason = f"{type(error).__name__}: {error}"
-    return EnvelopeError(f"{type(record).__name__} cannot be encoded: {reason}; record: {record}")
+    where = getattr(record, "exchange", ""), getattr(record, "symbol", "")
+    return EnvelopeError(
+        f"{type(record).__name__} of {':'.join(where)} cannot be encoded: "
+        f"{type(error).__name__}: {error}"
+    )

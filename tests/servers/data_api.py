@@ -50,7 +50,7 @@ class Fault:
     offset: int | None = None
     times: int | None = 1
     status: int | None = None
-    body: str = ""
+    body: str | bytes = ""
     headers: dict[str, str] = field(default_factory=dict)
     redirect_to: str | None = None
     delay_seconds: float = 0.0
@@ -133,7 +133,8 @@ class DataApiStub:
             location = fault.redirect_to + str(request.rel_url)
             return web.Response(status=302, headers={"Location": location})
         if fault.status is not None:
-            return web.Response(status=fault.status, text=fault.body, headers=fault.headers)
+            body = fault.body.encode() if isinstance(fault.body, str) else fault.body
+            return web.Response(status=fault.status, body=body, headers=fault.headers)
         data, encoding = self._body(ask)
         data = data if fault.replaces_body is None else fault.replaces_body
         headers = self._headers(ask, fault.encoding or encoding) | fault.headers

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from tests.servers.data_api import Slices, minute_text
 
 EXCHANGE = "bitmex"
 START_US = parse_us("2024-03-01T00:00:00.000Z")
+_DEADLINE_SECONDS = 30
 TRADES = (Filter("trade", ("XBTUSD",)),)
 
 
@@ -90,6 +91,19 @@ async def read(
     """Replay some minutes to the end."""
     chunks = source.lines(EXCHANGE, filters, minutes(start, end), **options)
     return b"".join([chunk.data async for chunk in chunks])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; what takes longer than the deadline never will be."""
+    async with asyncio.timeout(_DEADLINE_SECONDS):
+        while not condition():  # noqa: ASYNC110 - what is waited for knows no event
+            await asyncio.sleep(0.001)
+
+
+def archive_tasks() -> list[str]:
+    """Name the running tasks that belong to a replay."""
+    names = (task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
+    return [name for name in names if name.startswith(("Prefetch", "Replay", "Feed"))]
 
 
 def put_in_cache(

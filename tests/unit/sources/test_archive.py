@@ -214,6 +214,18 @@ async def test_a_longer_slice_than_asked_for_is_cut(tmp_path: Path) -> None:
         assert await read(source, 0, 4) == all_lines(0, 4)
 
 
+@pytest.mark.parametrize("suffix", [".zst", ".gz"])
+async def test_a_cache_folder_can_be_served_as_a_data_api(tmp_path: Path, suffix: str) -> None:
+    for number in range(9):
+        put_in_cache(tmp_path / "recorded", number, lines(number), (), suffix=suffix)
+    async with (
+        DataApiStub(folder=tmp_path / "recorded", suggested_minutes=3) as stub,
+        archive(stub.endpoint, tmp_path / "cache") as source,
+    ):
+        assert await read(source, 0, 9) == all_lines(0, 9)
+    assert [name.endswith(suffix) for name in cached_names(tmp_path / "cache")] == [True] * 5
+
+
 async def test_metrics_count_slices_and_bytes(tmp_path: Path) -> None:
     metrics = Metrics()
     put_in_cache(tmp_path, 1, lines(1))

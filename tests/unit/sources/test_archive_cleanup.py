@@ -60,4 +60,4 @@ async def test_two_replays_that_clean_up_after_each_other_both_finish(tmp_path: 
         both = await asyncio.gather(
             read(source, 0, 30, auto_cleanup=True), read(source, 0, 30, auto_cleanup=True)
         )
-    assert both == [all_lines(0, 30)] * 2
+    assert list(both) == [all_lines(0, 30)] * 2

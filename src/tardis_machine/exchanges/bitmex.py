@@ -5,17 +5,19 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from tardis_machine.exchanges.loose import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import (
     Address,
     Emit,
-    Exchange,
     Handler,
     Mapper,
     Tag,
+    Venue,
     Version,
-    channel_filters,
+    always,
 )
-from tardis_machine.exchanges.tickers import PendingTickers, nonzero
+from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import (
     BookChange,
     BookLevel,
@@ -55,12 +57,12 @@ class TradeTable(Struct, gc=False):
 
 
 class BookItem(Struct, gc=False):
-    """One row of `orderBookL2`; only the id is in every action."""
+    """One row of `orderBookL2`; deletes have no size, old updates no price."""
 
     symbol: str
     id: int
-    side: str
-    size: float = 0.0
+    side: str | None = None
+    size: float | None = None
     price: float | None = None
     timestamp: str | None = None
 
@@ -84,10 +86,10 @@ class QuoteItem(Struct, gc=False, rename="camel"):
 
     symbol: str
     timestamp: str
-    bid_price: float | None = None
-    bid_size: float | None = None
-    ask_price: float | None = None
-    ask_size: float | None = None
+    bid_price: LooseNumber = None
+    bid_size: LooseNumber = None
+    ask_price: LooseNumber = None
+    ask_size: LooseNumber = None
 
 
 class QuoteTable(Struct, gc=False):
@@ -217,18 +219,21 @@ class BookMapper(Mapper):
         prices = self._prices
         bids: list[BookLevel] = []
         asks: list[BookLevel] = []
-        latest = ""
+        latest = items[0].timestamp or ""
         for item in items:
             price = item.price
             if price is None:
                 price = prices.get(item.id)
             else:
                 prices[item.id] = price
-            if item.timestamp is not None and item.timestamp > latest:
-                latest = item.timestamp
+            timestamp = item.timestamp
+            # Without the final Z, texts with and without a fraction compare by time.
+            if timestamp and timestamp != latest and timestamp[:-1] > latest[:-1]:
+                latest = timestamp
             # An update before the partial names an id whose price nobody knows.
             if price is not None:
-                (bids if item.side == "Buy" else asks).append(BookLevel(price, item.size))
+                level = BookLevel(price, item.size or 0.0)
+                (bids if item.side == "Buy" else asks).append(level)
         return BookChange(
             symbol=items[0].symbol,
             exchange=EXCHANGE,
@@ -317,13 +322,15 @@ class LiquidationMapper(Mapper):
         if message.action != "insert":
             return
         for item in message.data:
+            if item.price is None or item.leaves is None:
+                raise MappingError(f"liquidation {item.order_id} has no price or no quantity.")
             emit(
                 Liquidation(
                     symbol=item.symbol,
                     exchange=EXCHANGE,
                     id=item.order_id,
-                    price=item.price or 0.0,
-                    amount=item.leaves or 0.0,
+                    price=item.price,
+                    amount=item.leaves,
                     side="buy" if item.side == "Buy" else "sell",
                     timestamp=local,
                     local_timestamp=local,
@@ -338,22 +345,22 @@ class RowSymbol(Struct, gc=False):
 
 
 class AnyTable(Struct, gc=False):
-    """Any message, for its address."""
+    """Any message, for the symbols it is about."""
 
-    table: str | None = None
     data: list[RowSymbol] = []
+    filter: SymbolFilter | None = None
 
 
 _any_table = msgspec.json.Decoder(AnyTable)
 
 
-def locate(message: bytes) -> Address | None:
-    """Read table and symbols of a raw message."""
-    decoded = _any_table.decode(message)
-    if decoded.table is None:
-        return None
-    symbols = dict.fromkeys(row.symbol for row in decoded.data if row.symbol)
-    return Address(decoded.table, tuple(symbols))
+def read_symbols(message: bytes) -> tuple[str, ...]:
+    """Return the symbols of the rows, or what an empty partial was filtered by."""
+    table = _any_table.decode(message)
+    rows: list[RowSymbol | SymbolFilter] = [*table.data]
+    if not rows and table.filter is not None:
+        rows.append(table.filter)
+    return tuple(dict.fromkeys(row.symbol for row in rows if row.symbol))
 
 
 def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
@@ -363,34 +370,27 @@ def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
     args = message["args"]
     filters = []
     for argument in [args] if isinstance(args, str) else args:
-        channel, colon, symbol = argument.partition(":")
-        filters.append(Filter(channel, (symbol,) if colon else None))
+        channel, *symbols = argument.split(":")
+        filters.append(Filter(channel, tuple(symbols[:1]) or None))
     return filters
 
 
-def _versions(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
-    return (Version(mapper, channel_filters(channel, convert=str.upper)),)
+def _always(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
+    return always(mapper, channel, convert=str.upper)
 
 
-EXCHANGES = (
-    Exchange(
-        id=EXCHANGE,
-        channels=(
-            *("trade", "orderBookL2", "liquidation", "connected", "announcement", "chat"),
-            *("publicNotifications", "instrument", "settlement", "funding", "insurance"),
-            *("orderBookL2_25", "orderBook10", "quote"),
-            *("quoteBin1m", "quoteBin5m", "quoteBin1h", "quoteBin1d"),
-            *("tradeBin1m", "tradeBin5m", "tradeBin1h", "tradeBin1d"),
-        ),
+VENUES = {
+    EXCHANGE: Venue(
         versions={
-            "trade": _versions(TradeMapper, "trade"),
-            "book_change": _versions(BookMapper, "orderBookL2"),
-            "derivative_ticker": _versions(DerivativeTickerMapper, "instrument"),
-            "liquidation": _versions(LiquidationMapper, "liquidation"),
-            "book_ticker": _versions(BookTickerMapper, "quote"),
+            "trade": _always(TradeMapper, "trade"),
+            "book_change": _always(BookMapper, "orderBookL2"),
+            "derivative_ticker": _always(DerivativeTickerMapper, "instrument"),
+            "liquidation": _always(LiquidationMapper, "liquidation"),
+            "book_ticker": _always(BookTickerMapper, "quote"),
         },
         tag=Tag(b'{"table":"', Table, lambda message: message.table),
-        locate=locate,
+        address=Address,
+        symbols=read_symbols,
         subscription=map_subscription,
-    ),
-)
+    )
+}

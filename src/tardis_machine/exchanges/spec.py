@@ -1,10 +1,13 @@
-"""What a venue module provides, and how mappers become one normalizer.
+"""What a venue module provides, and what is known about an exchange.
 
 A venue module declares `msgspec.Struct`s for its wire messages, one `Mapper` class per data type,
-and an `Exchange` per id. Messages are routed by their *tag*: the text that tells channels apart
-(`"table"`, `"stream"`, …). A `Normalizer` finds the tag of each line without decoding it, asks the
-mappers once per distinct tag whether they accept it, and from then on decodes each line exactly
-once into the struct its mappers read.
+and a `Venue` per exchange id. Messages are routed by their *tag*: the text that tells channels
+apart (`"table"`, `"stream"`, …). A `Normalizer` finds the tag of each line without decoding it,
+asks the mappers once per distinct tag whether they accept it, and from then on decodes each line
+exactly once into the struct its mappers read.
+
+Ids, channels, data types and switch dates are declared in `exchanges.catalog`, for venues with
+mappers and without.
 """
 
 from abc import ABC, abstractmethod
@@ -29,6 +32,12 @@ Handler: TypeAlias = tuple[Any, Callable[[Any, str, Emit], None]]
 The function takes the decoded message, its arrival time as wire text, and where records go.
 """
 
+Subscription: TypeAlias = Callable[[Any, int], list[Filter] | None]
+"""Turns a native subscribe message of a replay that starts at a time into filters.
+
+Returns None for any other message and raises, whatever fits, for one that cannot be mapped.
+"""
+
 
 class Mapper(ABC):
     """Turns messages of one venue into records of one data type; holds the state they need."""
@@ -41,7 +50,7 @@ class Mapper(ABC):
     def handler(self, tag: str) -> Handler | None:
         """Return who handles messages with this tag; None when they do not concern this mapper.
 
-        Handlers that name the same struct share the decoding.
+        Neighbouring handlers that name the same struct share the decoding.
         """
 
 
@@ -50,8 +59,6 @@ class Version(msgspec.Struct, frozen=True):
 
     mapper: type[Mapper]
     filters: Callable[[Symbols], list[Filter]]
-    since_us: int | None = None
-    """None for the first generation: it serves everything before the next one."""
 
 
 class Tag(msgspec.Struct, frozen=True):
@@ -75,20 +82,46 @@ class Address(msgspec.Struct, frozen=True):
     """Empty when the message concerns the whole channel."""
 
 
+class Venue(msgspec.Struct, frozen=True, kw_only=True):
+    """What a venue module provides for one exchange id."""
+
+    versions: Mapping[str, tuple[Version, ...]]
+    """Data type -> generations, oldest first: one more than the catalog has switch dates."""
+
+    tag: Tag
+    address: Callable[[str], Address]
+    """Reads the channel, and the symbols if they are part of it, from a tag."""
+
+    symbols: Callable[[bytes], tuple[str, ...]] | None = None
+    """Reads the symbols of a message whose tag only names the channel."""
+
+    subscription: Subscription
+
+
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about one exchange id."""
 
     id: str
     channels: tuple[str, ...]
-    versions: Mapping[str, tuple[Version, ...]] = {}
-    """Data type -> generations, oldest first. Empty while an exchange has no mappers yet."""
+    data_types: tuple[str, ...]
+    switches_us: Mapping[str, tuple[int, ...]] = {}
+    """Data type -> the instants from which the next version serves it, ascending."""
 
-    tag: Tag | None = None
-    locate: Callable[[bytes], Address | None] | None = None
-    """Reads the address of a raw message, to filter recordings of a whole feed locally."""
+    venue: Venue | None = None
+    """None while an exchange has no mappers yet."""
 
-    subscription: Callable[[Any, int], list[Filter] | None] | None = None
-    """Turns a native subscribe message of a replay that starts at a time into filters."""
+    def __post_init__(self) -> None:
+        if self.venue is None:
+            return
+        declared = {name: len(self.switches_us.get(name, ())) + 1 for name in self.data_types}
+        provided = {name: len(versions) for name, versions in self.venue.versions.items()}
+        if declared != provided:
+            raise ValueError(f"{self.id}: the catalog needs versions {declared}, not {provided}")
+
+    @property
+    def subscription(self) -> Subscription | None:
+        """Return the reader of native subscribe messages, if there is one."""
+        return None if self.venue is None else self.venue.subscription
 
 
 def channel_filters(
@@ -101,3 +134,10 @@ def channel_filters(
         return [Filter(channel, converted) for channel in channels]
 
     return filters
+
+
+def always(
+    mapper: type[Mapper], *channels: str, convert: Callable[[str], str] = str
+) -> tuple[Version, ...]:
+    """Return the versions of a data type that never changed."""
+    return (Version(mapper, channel_filters(*channels, convert=convert)),)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from msgspec import UNSET
-
 from tardis_machine.model.records import DerivativeTicker
 
 
@@ -64,8 +62,3 @@ class PendingTickers:
         if ticker is None:
             ticker = self._tickers[symbol] = PendingTicker(self._exchange, symbol)
         return ticker
-
-
-def nonzero(value: float | None) -> Any:
-    """Return the number, or UNSET for zero and None: these venues send zero for "no value"."""
-    return value if value else UNSET

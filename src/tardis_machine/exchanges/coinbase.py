@@ -1,0 +1,248 @@
+"""Coinbase Exchange: flat messages told apart by `type`, which is also the recorded channel."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from tardis_machine.exchanges.spec import (
+    Address,
+    Emit,
+    Handler,
+    Mapper,
+    Tag,
+    Venue,
+    Version,
+    always,
+)
+from tardis_machine.model.numbers import to_number
+from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Trade
+from tardis_machine.model.requests import Filter
+from tardis_machine.model.time import iso_us_text
+
+EXCHANGE = "coinbase"
+
+EPOCH = "1970"
+"""Times before it are a known fault of the venue: it sends the year 1 for "unknown"."""
+
+SUBSCRIBED_CHANNELS = {
+    "full": ("received", "open", "done", "match", "change", "full_snapshot"),
+    "level2": ("snapshot", "l2update"),
+    "level2_batch": ("snapshot", "l2update"),
+    "matches": ("match", "last_match"),
+    "ticker": ("ticker",),
+}
+"""Channels one subscribes to -> the message types that arrive."""
+
+
+class Type(Struct, gc=False):
+    """The part of a message that tells channels apart."""
+
+    type: str | None = None
+
+
+class Match(Struct, gc=False):
+    """A `match` message; `side` is the maker's."""
+
+    product_id: str
+    trade_id: int | str
+    price: float
+    size: float
+    time: str
+    side: str | None = None
+
+
+class Snapshot(Struct, gc=False):
+    """A `snapshot` message; sizes are text because some of them are no numbers."""
+
+    product_id: str
+    bids: list[tuple[float, float | str]]
+    asks: list[tuple[float, float | str]]
+    time: str | None = None
+
+
+class Change(Struct, gc=False, array_like=True):
+    """One changed level."""
+
+    side: str
+    price: float
+    size: float
+
+
+class L2Update(Struct, gc=False):
+    """An `l2update` message."""
+
+    product_id: str
+    changes: list[Change]
+    time: str
+
+
+class Ticker(Struct, gc=False):
+    """A `ticker` message; sizes are sent since late 2022."""
+
+    product_id: str
+    best_bid: float | None = None
+    best_bid_size: float | None = None
+    best_ask: float | None = None
+    best_ask_size: float | None = None
+    time: str | None = None
+
+
+class Product(Struct, gc=False):
+    """Any message, for its symbol."""
+
+    product_id: str | None = None
+
+
+class TradeMapper(Mapper):
+    """`match`; the `last_match` sent on subscribe is an old trade."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle matches."""
+        return (Match, self.map) if tag == "match" else None
+
+    def map(self, message: Match, local: str, emit: Emit) -> None:
+        """Emit the trade, seen from the taker."""
+        emit(
+            Trade(
+                symbol=message.product_id,
+                exchange=EXCHANGE,
+                id=str(message.trade_id),
+                price=message.price,
+                amount=message.size,
+                side="buy" if message.side == "sell" else "sell",
+                timestamp=iso_us_text(message.time),
+                local_timestamp=local,
+            )
+        )
+
+
+class BookMapper(Mapper):
+    """`snapshot` and `l2update`."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._last_times: dict[str, str] = {}
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle snapshots and updates."""
+        if tag == "l2update":
+            return L2Update, self.map_update
+        return (Snapshot, self.map_snapshot) if tag == "snapshot" else None
+
+    def map_snapshot(self, message: Snapshot, local: str, emit: Emit) -> None:
+        """Emit all levels."""
+        emit(
+            BookChange(
+                symbol=message.product_id,
+                exchange=EXCHANGE,
+                is_snapshot=True,
+                bids=snapshot_levels(message.bids),
+                asks=snapshot_levels(message.asks),
+                timestamp=time_or_local(message.time, local),
+                local_timestamp=local,
+            )
+        )
+
+    def map_update(self, message: L2Update, local: str, emit: Emit) -> None:
+        """Emit changed levels; one with a faulty time has that of the update before."""
+        symbol = message.product_id
+        if message.time >= EPOCH:
+            timestamp = self._last_times[symbol] = iso_us_text(message.time)
+        elif symbol in self._last_times:
+            timestamp = self._last_times[symbol]
+        else:
+            return
+        bids: list[BookLevel] = []
+        asks: list[BookLevel] = []
+        for change in message.changes:
+            side = bids if change.side == "buy" else asks
+            side.append(BookLevel(change.price, change.size))
+        emit(
+            BookChange(
+                symbol=symbol,
+                exchange=EXCHANGE,
+                is_snapshot=False,
+                bids=bids,
+                asks=asks,
+                timestamp=timestamp,
+                local_timestamp=local,
+            )
+        )
+
+
+class BookTickerMapper(Mapper):
+    """`ticker`, which is sent on trades, not on every change of the best levels."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle tickers."""
+        return (Ticker, self.map) if tag == "ticker" else None
+
+    def map(self, message: Ticker, local: str, emit: Emit) -> None:
+        """Emit the best bid and ask."""
+        emit(
+            BookTicker(
+                symbol=message.product_id,
+                exchange=EXCHANGE,
+                ask_amount=UNSET if message.best_ask_size is None else message.best_ask_size,
+                ask_price=UNSET if message.best_ask is None else message.best_ask,
+                bid_price=UNSET if message.best_bid is None else message.best_bid,
+                bid_amount=UNSET if message.best_bid_size is None else message.best_bid_size,
+                timestamp=time_or_local(message.time, local),
+                local_timestamp=local,
+            )
+        )
+
+
+def snapshot_levels(levels: list[tuple[float, float | str]]) -> list[BookLevel]:
+    """Return the levels whose size is a number and not negative."""
+    amounts = [(price, to_number(size)) for price, size in levels]
+    return [BookLevel(price, amount) for price, amount in amounts if amount >= 0]
+
+
+def time_or_local(time: str | None, local: str) -> str:
+    """Return the venue's time, or the arrival time where it is missing or faulty."""
+    return local if time is None or time < EPOCH else iso_us_text(time)
+
+
+_product = msgspec.json.Decoder(Product)
+
+
+def read_symbols(message: bytes) -> tuple[str, ...]:
+    """Return the product of a message; confirmations of subscriptions have none."""
+    product_id = _product.decode(message).product_id
+    return () if product_id is None else (product_id,)
+
+
+def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+    """Read `{"type": "subscribe", "product_ids": […], "channels": ["level2", {"name": …}]}`."""
+    if message.get("type") != "subscribe":
+        return None
+    filters = []
+    for entry in message["channels"]:
+        channel = {"name": entry, **message} if isinstance(entry, str) else entry
+        symbols = channel.get("product_ids")
+        filters += [
+            Filter(name, None if symbols is None else tuple(symbols))
+            for name in SUBSCRIBED_CHANNELS[channel["name"]]
+        ]
+    return filters
+
+
+def _always(mapper: type[Mapper], *channels: str) -> tuple[Version, ...]:
+    return always(mapper, *channels, convert=str.upper)
+
+
+VENUES = {
+    EXCHANGE: Venue(
+        versions={
+            "trade": _always(TradeMapper, "match"),
+            "book_change": _always(BookMapper, "snapshot", "l2update"),
+            "book_ticker": _always(BookTickerMapper, "ticker"),
+        },
+        tag=Tag(b'{"type":"', Type, lambda message: message.type),
+        address=Address,
+        symbols=read_symbols,
+        subscription=map_subscription,
+    )
+}

@@ -1,0 +1,96 @@
+"""Mappers that changed on a date: which version serves a time, and where ranges are cut."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.filters import merge_filters
+from tardis_machine.exchanges.spec import Exchange, Mapper, Symbols, Venue, Version
+from tardis_machine.model.errors import UnsupportedError
+from tardis_machine.model.requests import Filter, ReplayRange, as_client_wrote
+from tardis_machine.model.time import MINUTE_US
+
+RECENT_US = 3 * MINUTE_US
+"""A time that is less than this ago is served by the newest version."""
+
+NORMALIZERS = {
+    "trade": "normalizeTrades",
+    "book_change": "normalizeBookChanges",
+    "derivative_ticker": "normalizeDerivativeTickers",
+    "liquidation": "normalizeLiquidations",
+    "option_summary": "normalizeOptionsSummary",
+    "book_ticker": "normalizeBookTickers",
+}
+"""What existing clients know the mapping to each data type as; error texts name it."""
+
+
+def check_supported(exchange: Any, data_types: Iterable[str]) -> None:
+    """Refuse plain data types that an exchange does not have, or has no mappers for."""
+    known = REGISTRY.get(exchange) if isinstance(exchange, str) else None
+    for data_type in data_types:
+        if known is None or data_type not in known.data_types:
+            name = as_client_wrote(exchange)
+            raise UnsupportedError(f"{NORMALIZERS[data_type]}: {name} not supported")
+        _venue(known)
+
+
+def version_at(
+    exchange: Exchange, data_type: str, at_us: int, now_us: int, *, is_live: bool = False
+) -> Version:
+    """Return the version that serves a data type at a time."""
+    check_supported(exchange.id, [data_type])
+    versions = _venue(exchange).versions[data_type]
+    if is_live or now_us - at_us < RECENT_US:
+        return versions[-1]
+    return versions[bisect_right(exchange.switches_us.get(data_type, ()), at_us)]
+
+
+def make_mappers(
+    exchange: Exchange, data_types: Iterable[str], at_us: int, now_us: int, *, is_live: bool
+) -> list[Mapper]:
+    """Make a fresh mapper for each data type, in their order, for a connection that starts."""
+    versions = [version_at(exchange, name, at_us, now_us, is_live=is_live) for name in data_types]
+    return [version.mapper(exchange.id, is_live=is_live) for version in versions]
+
+
+def replay_filters(
+    exchange: Exchange,
+    data_types: Iterable[str],
+    symbols: Symbols,
+    at_us: int,
+    now_us: int,
+    *,
+    is_live: bool = False,
+) -> tuple[Filter, ...]:
+    """Return the merged raw filters that these data types need at a time."""
+    return merge_filters(
+        entry
+        for name in data_types
+        for entry in version_at(exchange, name, at_us, now_us, is_live=is_live).filters(symbols)
+    )
+
+
+def segments(
+    exchange: Exchange, data_types: Iterable[str], range_: ReplayRange
+) -> tuple[ReplayRange, ...]:
+    """Cut a range wherever a version of one of the data types begins inside it."""
+    cuts = {
+        switch_us
+        for name in data_types
+        for switch_us in exchange.switches_us.get(name, ())
+        if range_.start_us < switch_us < range_.end_us
+    }
+    bounds: Sequence[int] = [range_.start_us, *sorted(cuts), range_.end_us]
+    return tuple(ReplayRange(start_us, end_us) for start_us, end_us in pairwise(bounds))
+
+
+def _venue(exchange: Exchange) -> Venue:
+    if exchange.venue is None:
+        mapped = [name for name, known in REGISTRY.items() if known.venue is not None]
+        raise UnsupportedError(
+            f"{exchange.id} has no mappers yet: it can be replayed raw, but not normalized. "
+            f"Exchanges with mappers: {', '.join(mapped)}."
+        )
+    return exchange.venue

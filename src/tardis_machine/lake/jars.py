@@ -1,0 +1,90 @@
+"""The jars for Delta and Kafka: resolved once into a cache folder, then only looked up."""
+
+import shutil
+import subprocess
+import tempfile
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+from tardis_machine.lake.errors import JarsError
+from tardis_machine.lake.settings import SparkSettings
+from tardis_machine.model.errors import MissingExtraError
+
+IVY_FILE = Path(__file__).with_name("ivy.xml")
+
+
+def find_jars(settings: SparkSettings, java_home: Path) -> tuple[Path, ...]:
+    """Return the jars that these settings ask for, downloading them the first time."""
+    if settings.jars == "none":
+        return ()
+    if settings.jars == "auto":
+        return _jars_in(_resolved(settings, java_home))
+    folder = Path(settings.jars).expanduser()
+    jars = _jars_in(folder)
+    if not jars:
+        raise JarsError(f"--jars {folder} holds no jars. Give a folder of jars, auto or none.")
+    return jars
+
+
+def jars_folder(cache_dir: Path) -> Path:
+    """Return where the jars of this ivy.xml belong."""
+    return cache_dir / f"jars-{sha256(IVY_FILE.read_bytes()).hexdigest()[:12]}"
+
+
+def spark_home() -> Path:
+    """Return the folder of the installed pyspark."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError(
+            "'pyspark' is not installed. Run: pip install 'tardis-machine[lake]'"
+        )
+    return Path(spec.origin).parent
+
+
+def _jars_in(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(folder.glob("*.jar")))
+
+
+def _resolved(settings: SparkSettings, java_home: Path) -> Path:
+    target = jars_folder(settings.cache_dir)
+    if target.is_dir():
+        return target
+    settings.cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=settings.cache_dir, prefix="jars-") as work:
+        _retrieve(Path(work), settings, java_home)
+        _publish(Path(work) / "retrieved", target)
+    return target
+
+
+def _retrieve(work: Path, settings: SparkSettings, java_home: Path) -> None:
+    """Let Ivy download everything into `work/retrieved`."""
+    ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
+    command: list[str | Path] = [java_home / "bin" / "java", "-cp", ivy, "org.apache.ivy.Main"]
+    if settings.ivy_settings is not None:
+        command += ["-settings", settings.ivy_settings]
+    command += ["-ivy", IVY_FILE, "-cache", work / "ivy", "-types", "jar", "bundle"]
+    command += ["-retrieve", f"{work}/retrieved/[artifact]-[revision].[ext]"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if answer.returncode != 0 or not _jars_in(work / "retrieved"):
+        raise JarsError(_explanation(answer.stdout + answer.stderr, settings))
+
+
+def _explanation(output: str, settings: SparkSettings) -> str:
+    reasons = [line.strip() for line in output.splitlines() if "UNRESOLVED" in line]
+    reason = reasons[0] if reasons else (output.strip().splitlines() or ["no output"])[-1].strip()
+    return (
+        f"The jars for Delta and Kafka could not be downloaded ({reason}). They are needed once "
+        f"and kept in {jars_folder(settings.cache_dir)}. Without a network, copy that folder from "
+        "another machine; behind a mirror, name it with --ivy-settings; with jars of your own, "
+        "use --jars <folder>; on a cluster that has them, --jars none."
+    )
+
+
+def _publish(folder: Path, target: Path) -> None:
+    """Move a complete folder into place; another process may have been faster."""
+    try:
+        shutil.move(folder, target)
+    except OSError:
+        if not target.is_dir():
+            raise

@@ -1,0 +1,107 @@
+"""What a table declaration is made of."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ColumnType(StrEnum):
+    """A column type, named as in SQL."""
+
+    STRING = "STRING"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    DOUBLE = "DOUBLE"
+    BOOLEAN = "BOOLEAN"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+    BINARY = "BINARY"
+    DOUBLES = "ARRAY<DOUBLE>"
+    STRINGS = "ARRAY<STRING>"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its type, what it means and in which unit."""
+
+    name: str
+    type: ColumnType
+    meaning: str
+    unit: str = ""
+    is_required: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """One table: its rows, columns, identity and layout."""
+
+    name: str
+    """Layer and plural noun: `silver.trades`."""
+    meaning: str
+    columns: tuple[Column, ...]
+    """Only ever extended at the end: the position is the field number in `lakehouse.silver.v1`."""
+    key: tuple[str, ...]
+    """Columns that no two rows share."""
+    partition_by: tuple[str, ...] = ("date",)
+    cluster_by: tuple[str, ...] = ()
+    """Order of rows inside files after compaction."""
+    cases: tuple[str, ...] = ()
+    """Payload cases that it holds."""
+
+    def __post_init__(self) -> None:
+        missing = {*self.key, *self.partition_by, *self.cluster_by} - {*self.column_names}
+        if missing:
+            raise ValueError(f"{self.name} declares no column {', '.join(sorted(missing))}")
+
+    @property
+    def layer(self) -> str:
+        """Return the layer: bronze, silver or gold."""
+        return self.name.partition(".")[0]
+
+    @property
+    def path(self) -> str:
+        """Return the folder below the root of the lake."""
+        return self.name.replace(".", "/")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Return the names of all columns in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def is_computed(self) -> bool:
+        """Say whether its records carry the requested data type as their name."""
+        return "name" in self.column_names
+
+
+def text(name: str, meaning: str) -> Column:
+    """Declare text that may be absent."""
+    return Column(name, ColumnType.STRING, meaning)
+
+
+def number(name: str, meaning: str, unit: str = "") -> Column:
+    """Declare an IEEE double that may be absent."""
+    return Column(name, ColumnType.DOUBLE, meaning, unit)
+
+
+def count(name: str, meaning: str, unit: str = "") -> Column:
+    """Declare a 64-bit integer that may be absent."""
+    return Column(name, ColumnType.BIGINT, meaning, unit)
+
+
+def time(name: str, meaning: str) -> Column:
+    """Declare a UTC time that may be absent."""
+    return Column(name, ColumnType.TIMESTAMP, meaning, "µs, UTC")
+
+
+def required(*columns: Column) -> tuple[Column, ...]:
+    """Return the columns as never null."""
+    return tuple(
+        Column(column.name, column.type, column.meaning, column.unit, is_required=True)
+        for column in columns
+    )
+
+
+def by_name(tables: Iterable[Table]) -> dict[str, Table]:
+    """Return the tables under their names."""
+    return {table.name: table for table in tables}

@@ -1,0 +1,144 @@
+"""Gold: what people ask first, always equal to a computation over all of Silver."""
+
+from tardis_machine.lake.tables.columns import (
+    Column,
+    ColumnType,
+    Table,
+    count,
+    number,
+    required,
+    text,
+    time,
+)
+from tardis_machine.lake.tables.silver import BASE_UNIT, QUOTE_UNIT, RATE_UNIT
+
+_NOTIONAL_UNIT = "price × amount"
+_EXCHANGE = text("exchange", "Exchange id.")
+_SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
+_MINUTE = time("minute", "Start of the minute.")
+
+
+def _date(of: str) -> Column:
+    return Column("date", ColumnType.DATE, f"UTC day of {of}.")
+
+
+BARS = Table(
+    name="gold.bars",
+    meaning="Open, high, low, close and volumes by the time of the exchange; no bar without trade.",
+    columns=(
+        *required(
+            _date("open_ts"),
+            _EXCHANGE,
+            _SYMBOL,
+            text("interval", "Length of the bar: 1s, 1m, 5m, 1h or 1d."),
+            time("open_ts", "Start of the bar."),
+        ),
+        number("open", "First price.", QUOTE_UNIT),
+        number("high", "Highest price.", QUOTE_UNIT),
+        number("low", "Lowest price.", QUOTE_UNIT),
+        number("close", "Last price.", QUOTE_UNIT),
+        number("volume", "Sum of amounts.", BASE_UNIT),
+        number("buy_volume", "Sum of amounts of taker buys.", BASE_UNIT),
+        number("sell_volume", "Sum of amounts of taker sells.", BASE_UNIT),
+        number("notional", "Sum of price × amount.", _NOTIONAL_UNIT),
+        number("vwap", "Volume-weighted mean price; absent without volume.", QUOTE_UNIT),
+        count("trades", "Number of trades."),
+    ),
+    key=("date", "exchange", "symbol", "interval", "open_ts"),
+    cluster_by=("exchange", "symbol", "open_ts"),
+)
+QUOTES_1S = Table(
+    name="gold.quotes_1s",
+    meaning="The last best bid and ask of every second that had one.",
+    columns=(
+        *required(_date("second"), _EXCHANGE, _SYMBOL, time("second", "Start of the second.")),
+        text("basis", "Table it comes from: quotes, book_tickers, book_snapshots or book_changes."),
+        number("bid_price", "Best bid.", QUOTE_UNIT),
+        number("bid_amount", "Amount at the best bid.", BASE_UNIT),
+        number("ask_price", "Best ask.", QUOTE_UNIT),
+        number("ask_amount", "Amount at the best ask.", BASE_UNIT),
+        number("spread", "Best ask less best bid.", QUOTE_UNIT),
+        number("mid", "Mean of best bid and ask.", QUOTE_UNIT),
+        number("microprice", "Mid weighted by the amounts of the other side.", QUOTE_UNIT),
+        count("updates", "Quotes in the second."),
+    ),
+    key=("date", "exchange", "symbol", "second"),
+    cluster_by=("exchange", "symbol", "second"),
+)
+FUNDING = Table(
+    name="gold.funding",
+    meaning="The last funding rate that was stated for every funding event.",
+    columns=(
+        *required(
+            _date("funding_ts"), _EXCHANGE, _SYMBOL, time("funding_ts", "The funding event.")
+        ),
+        number("funding_rate", "Rate that applies at funding_ts.", RATE_UNIT),
+        number("predicted_funding_rate", "Estimate for the period after that.", RATE_UNIT),
+        number("mark_price", "Mark price at as_of_ts.", QUOTE_UNIT),
+        number("index_price", "Price of the underlying index at as_of_ts.", QUOTE_UNIT),
+        number("open_interest", "Open interest at as_of_ts.", BASE_UNIT),
+        time("as_of_ts", "Time of the exchange of the last statement."),
+        time("as_of_local_ts", "Arrival of the last statement."),
+    ),
+    key=("date", "exchange", "symbol", "funding_ts"),
+    cluster_by=("exchange", "symbol", "funding_ts"),
+)
+LIQUIDATIONS_1M = Table(
+    name="gold.liquidations_1m",
+    meaning="Forced orders per minute; no row without one.",
+    columns=(
+        *required(_date("minute"), _EXCHANGE, _SYMBOL, _MINUTE),
+        count("buys", "Liquidated short positions."),
+        count("sells", "Liquidated long positions."),
+        number("buy_volume", "Sum of amounts of buys.", BASE_UNIT),
+        number("sell_volume", "Sum of amounts of sells.", BASE_UNIT),
+        number("buy_notional", "Sum of price × amount of buys.", _NOTIONAL_UNIT),
+        number("sell_notional", "Sum of price × amount of sells.", _NOTIONAL_UNIT),
+    ),
+    key=("date", "exchange", "symbol", "minute"),
+    cluster_by=("exchange", "symbol", "minute"),
+)
+CROSS_EXCHANGE_1M = Table(
+    name="gold.cross_exchange_1m",
+    meaning="How far the last prices of one market lie apart between venues, per minute.",
+    columns=(
+        *required(
+            _date("minute"),
+            text("market", "Symbol without separators and contract suffixes, XBT as BTC: BTCUSDT."),
+            _MINUTE,
+        ),
+        count("venues", "Exchange and symbol pairs with a trade in the minute; at least two."),
+        number("mean_price", "Mean of their last prices.", QUOTE_UNIT),
+        number("min_price", "Lowest last price.", QUOTE_UNIT),
+        number("max_price", "Highest last price.", QUOTE_UNIT),
+        number("dispersion_bps", "Highest less lowest, relative to the mean.", "1e-4"),
+        text("cheapest", "Exchange with the lowest last price."),
+        text("dearest", "Exchange with the highest last price."),
+    ),
+    key=("date", "market", "minute"),
+    cluster_by=("market", "minute"),
+)
+COVERAGE = Table(
+    name="gold.coverage",
+    meaning="What each capture holds of every minute, and which one the Gold tables read.",
+    columns=(
+        *required(
+            _date("minute"),
+            _EXCHANGE,
+            _SYMBOL,
+            text("data_type", "Payload case, or the requested data type of computed records."),
+            time("minute", "Start of the minute of event_ts."),
+            text("capture", "`live:<producer>` or `history`."),
+        ),
+        count("events", "Events with an event_ts in the minute."),
+        count("silent_seconds", "Seconds of the minute without an event.", "s"),
+        count("disconnects", "Disconnects of the capture in the minute."),
+        time("first_ts", "Earliest event_ts."),
+        time("last_ts", "Latest event_ts."),
+        Column("is_preferred", ColumnType.BOOLEAN, "True for the capture with the most events."),
+    ),
+    key=("date", "exchange", "symbol", "data_type", "minute", "capture"),
+    cluster_by=("exchange", "symbol", "minute"),
+)
+
+GOLD_TABLES = (BARS, QUOTES_1S, FUNDING, LIQUIDATIONS_1M, CROSS_EXCHANGE_1M, COVERAGE)

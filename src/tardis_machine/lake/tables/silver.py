@@ -1,0 +1,249 @@
+"""Silver: one typed table per kind of event, each event once."""
+
+from tardis_machine.lake.tables.bronze import BUS_COLUMNS
+from tardis_machine.lake.tables.columns import (
+    Column,
+    ColumnType,
+    Table,
+    count,
+    number,
+    required,
+    text,
+    time,
+)
+
+QUOTE_UNIT = "price unit of the symbol"
+BASE_UNIT = "amount unit of the exchange"
+RATE_UNIT = "fraction per funding period"
+IV_UNIT = "as the exchange states it"
+
+_DATE = Column("date", ColumnType.DATE, "UTC day of local_ts.")
+_EXCHANGE = text("exchange", "Exchange id, for example binance-futures.")
+_SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
+_LOCAL_TS = time("local_ts", "Arrival time at the recorder or, live, at the producer.")
+_ORDINAL = Column(
+    "ordinal", ColumnType.INT, "Position among events that share the rest of the key."
+)
+_CAPTURE = text("capture", "`live:<producer>` for live events, `history` for replays and archives.")
+_EVENT_TS = time("event_ts", "Time of the exchange.")
+_NAME = text("name", "Requested data type, for example book_snapshot_5_100ms.")
+_CASE = text("payload_case", "Kind of event.")
+_INTERVAL = number("interval", "Period; 0: every change.", "ms")
+
+_IDENTITY = (_DATE, _EXCHANGE, _SYMBOL, _LOCAL_TS, _ORDINAL, _CAPTURE)
+_PROVENANCE = (
+    text("producer", "Id of the process that encoded the event."),
+    text("origin", "How it came to the producer: realtime, replay or archive."),
+    time("ingest_ts", "Time at which the producer encoded the event."),
+    Column("time_digits", ColumnType.INT, "Bits that say which time texts had six digits."),
+)
+_EXECUTION = (
+    text("id", "Id of the exchange."),
+    number("price", "Price.", QUOTE_UNIT),
+    number("amount", "Quantity.", BASE_UNIT),
+    text("side", "Taker's side: buy, sell or unknown; a liquidated short is a buy."),
+)
+_TOP_OF_BOOK = (
+    number("bid_price", "Best bid.", QUOTE_UNIT),
+    number("bid_amount", "Amount at the best bid.", BASE_UNIT),
+    number("ask_price", "Best ask.", QUOTE_UNIT),
+    number("ask_amount", "Amount at the best ask.", BASE_UNIT),
+)
+_ENTRIES = (
+    Column("bid_entries", ColumnType.INT, "Entries of the bid list, where not depth."),
+    Column("ask_entries", ColumnType.INT, "Entries of the ask list, where not depth."),
+)
+
+
+def _levels(removal: str = "") -> tuple[Column, ...]:
+    return (
+        Column("bid_prices", ColumnType.DOUBLES, "Bid prices, best first.", QUOTE_UNIT),
+        Column("bid_amounts", ColumnType.DOUBLES, f"Amount per bid price{removal}.", BASE_UNIT),
+        Column("ask_prices", ColumnType.DOUBLES, "Ask prices, best first.", QUOTE_UNIT),
+        Column("ask_amounts", ColumnType.DOUBLES, f"Amount per ask price{removal}.", BASE_UNIT),
+    )
+
+
+def _events(
+    name: str,
+    meaning: str,
+    cases: tuple[str, ...],
+    payload: tuple[Column, ...],
+    *,
+    identity: tuple[Column, ...] = (),
+    event_ts: tuple[Column, ...] = (_EVENT_TS,),
+) -> Table:
+    """Declare a table of events: identity first, so that its columns have statistics."""
+    key = (*_IDENTITY, *identity)
+    return Table(
+        name=f"silver.{name}",
+        meaning=meaning,
+        columns=(*required(*key, *event_ts), *payload, *_PROVENANCE),
+        key=tuple(column.name for column in key),
+        cluster_by=("exchange", "symbol", "local_ts"),
+        cases=cases,
+    )
+
+
+TRADES = _events("trades", "Executions, with the taker's side.", ("trade",), _EXECUTION)
+BOOK_CHANGES = _events(
+    "book_changes",
+    "Changed levels of order books, or all of them.",
+    ("book_change",),
+    (
+        Column("is_snapshot", ColumnType.BOOLEAN, "True replaces all earlier levels."),
+        *_levels("; 0 removes the level"),
+    ),
+)
+BOOK_SNAPSHOTS = _events(
+    "book_snapshots",
+    "The best levels of order books, computed from their changes, grouped or not.",
+    ("book_snapshot", "grouped_book_snapshot"),
+    (
+        Column("depth", ColumnType.INT, "Levels per side that were requested."),
+        _INTERVAL,
+        number("grouping", "Price step of a grouped snapshot.", QUOTE_UNIT),
+        *_levels(),
+        *_ENTRIES,
+    ),
+    identity=(_CASE, _NAME),
+)
+QUOTES = _events(
+    "quotes",
+    "Best bid and ask, computed from book changes.",
+    ("quote",),
+    (
+        Column("depth", ColumnType.INT, "Levels per side that were requested."),
+        _INTERVAL,
+        *_TOP_OF_BOOK,
+        *_ENTRIES,
+    ),
+    identity=(_NAME,),
+)
+BOOK_TICKERS = _events(
+    "book_tickers", "Best bid and ask from the venue's own feed.", ("book_ticker",), _TOP_OF_BOOK
+)
+DERIVATIVE_TICKERS = _events(
+    "derivative_tickers",
+    "Everything known about a derivative after one of its values changed.",
+    ("derivative_ticker",),
+    (
+        number("last_price", "Price of the last trade.", QUOTE_UNIT),
+        number("open_interest", "Open interest.", BASE_UNIT),
+        number("funding_rate", "Rate that applies at funding_ts.", RATE_UNIT),
+        time("funding_ts", "Next funding event."),
+        number("predicted_funding_rate", "Estimate for the period after that.", RATE_UNIT),
+        number("index_price", "Price of the underlying index.", QUOTE_UNIT),
+        number("mark_price", "Mark price.", QUOTE_UNIT),
+    ),
+)
+LIQUIDATIONS = _events("liquidations", "Forced orders.", ("liquidation",), _EXECUTION)
+OPTION_SUMMARIES = _events(
+    "option_summaries",
+    "Quotes, greeks and underlying of options.",
+    ("option_summary",),
+    (
+        text("option_type", "call or put."),
+        number("strike_price", "Strike.", QUOTE_UNIT),
+        time("expiration_ts", "Expiry."),
+        number("best_bid_price", "Best bid.", QUOTE_UNIT),
+        number("best_bid_amount", "Amount at the best bid.", BASE_UNIT),
+        number("best_bid_iv", "Implied volatility of the best bid.", IV_UNIT),
+        number("best_ask_price", "Best ask.", QUOTE_UNIT),
+        number("best_ask_amount", "Amount at the best ask.", BASE_UNIT),
+        number("best_ask_iv", "Implied volatility of the best ask.", IV_UNIT),
+        number("last_price", "Price of the last trade.", QUOTE_UNIT),
+        number("open_interest", "Open interest.", BASE_UNIT),
+        number("mark_price", "Mark price.", QUOTE_UNIT),
+        number("mark_iv", "Implied volatility of the mark price.", IV_UNIT),
+        number("delta", "Change of the price per change of the underlying."),
+        number("gamma", "Change of delta per change of the underlying."),
+        number("vega", "Change of the price per change of volatility."),
+        number("theta", "Change of the price per day."),
+        number("rho", "Change of the price per change of the interest rate."),
+        number("underlying_price", "Price of the underlying."),
+        text("underlying_index", "Name of the underlying; may be empty."),
+    ),
+)
+TRADE_BARS = _events(
+    "trade_bars",
+    "Bars as they were requested and published; gold.bars is computed from trades.",
+    ("trade_bar",),
+    (
+        number("interval", "Milliseconds, number of trades or volume, by kind."),
+        text("kind", "What closes a bar: time, volume or tick."),
+        number("open", "First price.", QUOTE_UNIT),
+        number("high", "Highest price.", QUOTE_UNIT),
+        number("low", "Lowest price.", QUOTE_UNIT),
+        number("close", "Last price.", QUOTE_UNIT),
+        number("volume", "Sum of amounts.", BASE_UNIT),
+        number("buy_volume", "Sum of amounts of taker buys.", BASE_UNIT),
+        number("sell_volume", "Sum of amounts of taker sells.", BASE_UNIT),
+        count("trades", "Number of trades."),
+        number("vwap", "Volume-weighted mean price; absent without volume.", QUOTE_UNIT),
+        time("open_ts", "Time of the first trade."),
+        time("close_ts", "Time of the last trade."),
+    ),
+    identity=(_NAME,),
+)
+CONTROL_EVENTS = _events(
+    "control_events",
+    "What happened to feeds: errors and disconnects.",
+    ("error", "disconnect"),
+    (
+        text("details", "Text of an error."),
+        count("subsequent_errors_count", "Errors since the last good message of the exchange."),
+        Column("symbols", ColumnType.STRINGS, "Symbols of the lost connection; absent: all."),
+    ),
+    identity=(_CASE,),
+    event_ts=(),
+)
+QUARANTINE = Table(
+    name="silver.quarantine",
+    meaning="Events that did not become rows of another table, with the reason.",
+    columns=(
+        *required(_DATE, text("reason", "Rule that refused the event."), _CASE),
+        *BUS_COLUMNS,
+        _EXCHANGE,
+        _SYMBOL,
+        _LOCAL_TS,
+        Column("envelope", ColumnType.BINARY, "The bytes as they came from the bus."),
+    ),
+    key=("date", "bus", "stream", "partition", "position"),
+)
+TOUCHED_MINUTES = Table(
+    name="silver.touched_minutes",
+    meaning="Minutes in which rows may have changed: what the Gold tables compute again.",
+    columns=required(
+        _DATE,
+        _CASE,
+        _EXCHANGE,
+        _SYMBOL,
+        time("minute", "Start of the minute of event_ts; of local_ts for control events."),
+    ),
+    key=(),
+)
+BOOK_CHECKPOINTS = Table(
+    name="silver.book_checkpoints",
+    meaning="Whole order books at intervals, from which a book of any later time is rebuilt.",
+    columns=(
+        *required(_DATE, _EXCHANGE, _SYMBOL, _CAPTURE, _LOCAL_TS, _ORDINAL),
+        *_levels(),
+    ),
+    key=("date", "exchange", "symbol", "capture", "local_ts"),
+    cluster_by=("exchange", "symbol", "local_ts"),
+)
+
+EVENT_TABLES = (
+    TRADES,
+    BOOK_CHANGES,
+    BOOK_SNAPSHOTS,
+    QUOTES,
+    BOOK_TICKERS,
+    DERIVATIVE_TICKERS,
+    LIQUIDATIONS,
+    OPTION_SUMMARIES,
+    TRADE_BARS,
+    CONTROL_EVENTS,
+)
+"""The tables that hold payload cases; together they hold every case once."""

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from tardis_machine.app.settings import CommandSettings, ServeSettings, SimulateSettings
+from tardis_machine.app.settings import (
+    CommandSettings,
+    NormalizeSettings,
+    ServeSettings,
+    SimulateSettings,
+)
 
 
 class ExitCode(IntEnum):
@@ -44,6 +49,12 @@ COMMANDS = (
         "Write deterministic sample data, in each venue's own format.",
         SimulateSettings,
         "simulate",
+    ),
+    Command(
+        "normalize",
+        "Turn recorded lines into normalized NDJSON, from files or a pipe.",
+        NormalizeSettings,
+        "normalize",
     ),
     Command("version", "Print the version.", CommandSettings, "version"),
 )

@@ -134,7 +134,7 @@ def _check_filter(entry: Any, channels: Sequence[str]) -> Filter:
         )
     if symbols is None:
         return Filter(channel)
-    if not isinstance(symbols, list):
+    if not isinstance(symbols, list | tuple):
         raise RequestError(
             f'Invalid "filters[].symbols" argument: {as_client_wrote(symbols)}. '
             "Please provide array of symbol strings"

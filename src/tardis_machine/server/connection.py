@@ -27,6 +27,15 @@ Handler = Callable[["Connection"], Awaitable[str]]
 """Serves a connection and returns the reason of its normal end."""
 
 
+class CloseConnection(Exception):  # noqa: N818 - an instruction, not a fault of ours
+    """Ends a connection with this code and reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
 class Connection:
     """A connection that a handler sends chunks to."""
 
@@ -81,6 +90,8 @@ class Connection:
             await self.close(WSCloseCode.OK, reason)
         except ConnectionError:
             self._abort()
+        except CloseConnection as instruction:
+            await self.close(instruction.code, instruction.reason)
         except TardisMachineError as error:
             log.warning("websocket request failed", error=str(error))
             await self.close(WSCloseCode.INTERNAL_ERROR, f"Error: {error}")

@@ -17,7 +17,7 @@ from tardis_machine.server.options import (
 from tardis_machine.server.services import Services
 from tardis_machine.session.plan import plan_normalized, plan_raw
 from tardis_machine.session.raw import http_lines
-from tardis_machine.session.run import client_records, raw_lines
+from tardis_machine.session.run import client_lines, client_records
 
 JSON_STREAM = "application/x-json-stream"
 
@@ -49,10 +49,12 @@ async def replay_normalized(request: web.Request, services: Services) -> web.Str
 async def raw_chunks(options: str | bytes | None, services: Services) -> Chunks:
     """Yield the body of a raw response."""
     plan = plan_raw(parse_raw_options(options))
-    async with aclosing(raw_lines(plan, services.archive)) as chunks:
-        async for lines in chunks:
-            services.metrics.replayed(plan.exchange.id, "raw", len(lines))
-            yield http_lines(lines)
+    async with aclosing(client_lines(plan, services.archive)) as chunks:
+        with services.meter("/replay", [plan.exchange.id]) as meter:
+            async for lines in chunks:
+                body = http_lines(lines)
+                meter.sent(len(lines), len(body))
+                yield body
 
 
 async def normalized_chunks(options: str | bytes | None, services: Services) -> Chunks:
@@ -60,9 +62,11 @@ async def normalized_chunks(options: str | bytes | None, services: Services) -> 
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
     async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
-        async for records in chunks:
-            services.metrics.replayed("", "normalized", len(records))
-            yield encode_lines(records)
+        with services.meter("/replay-normalized", plan.exchanges) as meter:
+            async for records in chunks:
+                body = encode_lines(records)
+                meter.sent(len(records), len(body))
+                yield body
 
 
 async def _options_text(request: web.Request) -> str | bytes | None:

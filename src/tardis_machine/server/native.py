@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import structlog
+from aiohttp import WSCloseCode
 
 from tardis_machine.compute.combine import Merger
 from tardis_machine.exchanges import REGISTRY
@@ -21,7 +22,7 @@ from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import parse_instant
-from tardis_machine.server.connection import Connection
+from tardis_machine.server.connection import CloseConnection, Connection
 from tardis_machine.server.services import Services
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
@@ -31,10 +32,6 @@ log = structlog.get_logger(__name__)
 
 FINISHED = "WS replay finished"
 _MILLISECOND_DIGITS = 23
-
-
-class SessionStartedError(RequestError):
-    """A connection came too late for its session."""
 
 
 class Member:
@@ -93,6 +90,11 @@ class ReplaySession:
         self._replay: asyncio.Task[None] | None = None
         self.has_started = False
 
+    @property
+    def has_members(self) -> bool:
+        """Say whether any connection is still part of it."""
+        return bool(self._members)
+
     async def take_part(self, member: Member) -> None:
         """Join, and wait for the end; the first member starts the clock, the last one stops it."""
         self._members.append(member)
@@ -116,7 +118,7 @@ class ReplaySession:
             self._finished.cancel()
             raise
         except Exception as error:
-            if not self._finished.done():
+            if self._members:
                 self._finished.set_exception(error)
         else:
             self._finished.set_result(None)
@@ -139,9 +141,9 @@ class ReplaySession:
             if len(streams) == 1:
                 async for lines in streams[0]:
                     await self._send(members[0], messages(lines))
-                return
-            async for index, batch in _merge(streams):
-                await self._send(members[index], batch)
+            else:
+                async for index, batch in _merge(streams):
+                    await self._send(members[index], batch)
 
     async def _send(self, member: Member, batch: list[bytes]) -> None:
         """Send to a member, unless it has left."""
@@ -163,8 +165,9 @@ class ReplaySessions:
         if session is None:
             session = self._sessions[key] = ReplaySession(services)
         if session.has_started:
-            raise SessionStartedError(
-                "trying to add new WS connection to replay session that already started"
+            raise CloseConnection(
+                WSCloseCode.INTERNAL_ERROR,
+                "trying to add new WS connection to replay session that already started",
             )
         try:
             await session.take_part(member)

@@ -16,9 +16,9 @@ async def replay_normalized(connection: Connection, services: Services) -> str:
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
     async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
-        async for records in chunks:
-            lines = encode_lines(records).split(b"\n")
-            lines.pop()
-            services.metrics.replayed("", "normalized", len(lines))
-            await connection.send(lines)
+        with services.meter("/ws-replay-normalized", plan.exchanges) as meter:
+            async for records in chunks:
+                body = encode_lines(records)
+                meter.sent(len(records), len(body))
+                await connection.send(body.splitlines())
     return "WS replay-normalized finished"

@@ -1,0 +1,1 @@
+"""Benchmarks: each module prints rates or ratios and has a `main`."""

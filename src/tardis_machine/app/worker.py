@@ -1,0 +1,36 @@
+"""Entry point of a worker process: `python -m tardis_machine.app.worker <descriptor>`."""
+
+import asyncio
+import pickle
+import signal
+import socket
+import sys
+
+from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.wiring import open_services, tune_collector
+from tardis_machine.server.worker import serve_passed_connections
+from tardis_machine.telemetry.logs import configure_logs
+
+MAX_BOOTSTRAP_BYTES = 1 << 20
+
+
+async def run(channel: socket.socket, settings: ServeSettings) -> None:
+    """Serve passed connections with services of this process's own."""
+    async with open_services(settings) as services:
+        tune_collector()
+        await serve_passed_connections(channel, services)
+
+
+def main() -> None:
+    """Take settings from the parent, then serve until it closes the channel."""
+    # A terminal sends Ctrl-C to every process; only the parent acts on it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        # The parent is ours and passes what it was started with.
+        settings = pickle.loads(channel.recv(MAX_BOOTSTRAP_BYTES))  # noqa: S301
+        configure_logs(settings.logs)
+        asyncio.run(run(channel, settings))
+
+
+if __name__ == "__main__":
+    main()

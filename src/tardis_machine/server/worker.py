@@ -1,0 +1,61 @@
+"""The inside of one worker process: connections come from the parent."""
+
+import asyncio
+import socket
+
+from aiohttp import web
+
+from tardis_machine.server.listeners import open_runners
+from tardis_machine.server.services import Services
+from tardis_machine.server.workers import HTTP, READY
+
+REPORT_SECONDS = 0.5
+
+
+async def serve_passed_connections(channel: socket.socket, services: Services) -> None:
+    """Serve the connections the parent passes, until it closes the channel."""
+    channel.setblocking(False)
+    async with open_runners(services) as (http, ws), asyncio.TaskGroup() as tasks:
+        report = tasks.create_task(_report_load(channel, http, ws))
+        await asyncio.get_running_loop().sock_sendall(channel, READY)
+        while passed := await _receive(channel):
+            port, connection = passed
+            runner = http if port == HTTP else ws
+            tasks.create_task(_adopt(connection, runner))
+        report.cancel()
+
+
+async def _receive(channel: socket.socket) -> tuple[bytes, socket.socket] | None:
+    """Wait for the next connection; None when the parent has closed the channel."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(channel, readable.set)
+    try:
+        while True:
+            await readable.wait()
+            readable.clear()
+            try:
+                port, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                return None
+            return (port, socket.socket(fileno=descriptors[0])) if descriptors else None
+    finally:
+        loop.remove_reader(channel)
+
+
+async def _adopt(connection: socket.socket, runner: web.AppRunner) -> None:
+    assert runner.server is not None
+    connection.setblocking(False)
+    await asyncio.get_running_loop().connect_accepted_socket(runner.server, connection)
+
+
+async def _report_load(channel: socket.socket, *runners: web.AppRunner) -> None:
+    """Tell the parent how many connections are open."""
+    while True:
+        await asyncio.sleep(REPORT_SECONDS)
+        open_connections = sum(
+            len(runner.server.connections) for runner in runners if runner.server
+        )
+        await asyncio.get_running_loop().sock_sendall(channel, str(open_connections).encode())

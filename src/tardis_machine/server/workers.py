@@ -1,0 +1,214 @@
+"""Several processes behind one pair of ports.
+
+The parent accepts connections and passes each to a worker over a Unix socket. Members of a
+`/ws-replay` session must meet in one process, so the parent looks at the head of WebSocket requests
+(without consuming it) and chooses by session; everything else goes to the least loaded worker. A
+worker that dies is started again.
+"""
+
+import asyncio
+import socket
+import sys
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+
+from tardis_machine.server.settings import ServerSettings
+
+log = structlog.get_logger(__name__)
+
+HTTP, WS = b"h", b"w"
+"""First byte of a passed connection: which port it came in on."""
+
+READY = b"ready"
+MAX_REPORT_BYTES = 64
+MAX_HEAD_BYTES = 65_536
+PEEK_SECONDS = 5.0
+BACKLOG = 1024
+STOP_SECONDS = 5.0
+_FIRST_RESTART_SECONDS = 0.1
+_LONGEST_RESTART_SECONDS = 5.0
+
+
+@dataclass
+class Worker:
+    """One process and how many connections it has."""
+
+    index: int
+    channel: socket.socket
+    process: asyncio.subprocess.Process
+    load: int = 0
+
+    async def stop(self) -> None:
+        """Close the channel, which ends the process, and wait for it."""
+        self.channel.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            self.process.kill()
+            await self.process.wait()
+
+
+class Workers:
+    """Starts workers, keeps them running and hands connections to them."""
+
+    def __init__(self, count: int, command: Sequence[str], bootstrap: bytes) -> None:
+        self._count = count
+        self._command = command
+        self._bootstrap = bootstrap
+        self._workers: dict[int, Worker] = {}
+        self._changed = asyncio.Condition()
+
+    async def supervise(self, index: int) -> None:
+        """Keep one worker running; a quick succession of deaths slows restarts down."""
+        pause = _FIRST_RESTART_SECONDS
+        while True:
+            worker = await self._start(index)
+            started = asyncio.get_running_loop().time()
+            try:
+                await self._follow(worker)
+            finally:
+                self._workers.pop(index, None)
+                await asyncio.shield(worker.stop())
+            log.error("worker died", worker=index, exit_code=worker.process.returncode)
+            lived = asyncio.get_running_loop().time() - started
+            pause = (
+                _FIRST_RESTART_SECONDS if lived > 60 else min(pause * 2, _LONGEST_RESTART_SECONDS)
+            )
+            await asyncio.sleep(pause)
+
+    async def wait_until_ready(self) -> None:
+        """Wait until every worker can take connections."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._workers) == self._count)
+
+    async def hand_over(self, connection: socket.socket, port: bytes, session: str | None) -> None:
+        """Pass a connection on and forget it."""
+        with connection:
+            while True:
+                worker = await self._choose(session)
+                worker.load += 1
+                try:
+                    socket.send_fds(worker.channel, [port], [connection.fileno()])
+                except OSError:
+                    # It died this moment; another one, or its successor, takes the connection.
+                    self._workers.pop(worker.index, None)
+                    continue
+                return
+
+    async def _choose(self, session: str | None) -> Worker:
+        async with self._changed:
+            if session is None:
+                await self._changed.wait_for(lambda: self._workers)
+                return min(self._workers.values(), key=lambda worker: worker.load)
+            index = zlib.crc32(session.encode()) % self._count
+            await self._changed.wait_for(lambda: index in self._workers)
+            return self._workers[index]
+
+    async def _start(self, index: int) -> Worker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                str(theirs.fileno()),
+                pass_fds=[theirs.fileno()],
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        ours.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(ours, self._bootstrap)
+        return Worker(index, ours, process)
+
+    async def _follow(self, worker: Worker) -> None:
+        """Take a worker's reports until it is gone."""
+        loop = asyncio.get_running_loop()
+        with suppress(ConnectionError):
+            while report := await loop.sock_recv(worker.channel, MAX_REPORT_BYTES):
+                async with self._changed:
+                    if report == READY:
+                        self._workers[worker.index] = worker
+                    else:
+                        worker.load = int(report)
+                    self._changed.notify_all()
+
+
+@asynccontextmanager
+async def listen_with_workers(
+    settings: ServerSettings, count: int, worker_module: str, bootstrap: bytes
+) -> AsyncIterator[None]:
+    """Serve both ports with several processes while the body runs."""
+    workers = Workers(count, [sys.executable, "-m", worker_module], bootstrap)
+    with (
+        socket.create_server((settings.host, settings.port), backlog=BACKLOG) as http,
+        socket.create_server((settings.host, settings.port + 1), backlog=BACKLOG) as ws,
+    ):
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                *(tasks.create_task(workers.supervise(index)) for index in range(count)),
+                tasks.create_task(_accept(http, HTTP, workers)),
+                tasks.create_task(_accept(ws, WS, workers)),
+            ]
+            try:
+                await workers.wait_until_ready()
+                yield
+            finally:
+                for task in running:
+                    task.cancel()
+
+
+async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> None:
+    """Accept connections and pass them on, none waiting for another."""
+    listener.setblocking(False)
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as tasks:
+        while True:
+            connection, _ = await loop.sock_accept(listener)
+            tasks.create_task(_dispatch(connection, port, workers))
+
+
+async def _dispatch(connection: socket.socket, port: bytes, workers: Workers) -> None:
+    session = await _peek_session(connection) if port == WS else None
+    await workers.hand_over(connection, port, session)
+
+
+async def _peek_session(connection: socket.socket) -> str | None:
+    """Read the session key of a `/ws-replay` request without taking it from the socket."""
+    try:
+        async with asyncio.timeout(PEEK_SECONDS):
+            head = await _peek_request_line(connection)
+    except (TimeoutError, OSError):
+        return None
+    words = head.decode("latin-1").split(" ")
+    target = urlsplit(words[1]) if len(words) > 1 else None
+    if target is None or target.path.lower() != "/ws-replay":
+        return None
+    return parse_qs(target.query).get("session", [None])[0]
+
+
+async def _peek_request_line(connection: socket.socket) -> bytes:
+    connection.setblocking(False)
+    seen = -1
+    while True:
+        with suppress(BlockingIOError):
+            head = connection.recv(MAX_HEAD_BYTES, socket.MSG_PEEK)
+            if b"\r\n" in head or not head or len(head) == MAX_HEAD_BYTES:
+                return head.partition(b"\r\n")[0]
+            seen = len(head)
+        # Peeked bytes keep the socket readable, so only the very first wait can use the loop.
+        if seen < 0:
+            await _wait_readable(connection)
+        else:
+            await asyncio.sleep(0.005)
+
+
+async def _wait_readable(connection: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(connection, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(connection)

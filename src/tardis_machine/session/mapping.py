@@ -1,0 +1,75 @@
+"""Recorded lines of one segment to records, with the state a connection has."""
+
+from collections.abc import Sequence
+
+from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
+from tardis_machine.exchanges.spec import Emit, Exchange
+from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.model.control import Disconnect
+from tardis_machine.model.time import Clock, parse_us
+
+
+class SegmentMapper:
+    """Maps chunks of one segment; every disconnect starts over with fresh mappers."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        source_types: Sequence[str],
+        clock: Clock,
+        *,
+        with_disconnects: bool,
+    ) -> None:
+        self._exchange = exchange
+        self._source_types = source_types
+        self._clock = clock
+        self._with_disconnects = with_disconnects
+        self._normalizer: Normalizer | None = None
+        self._last_line = b""
+
+    def map_chunk(self, data: bytes, emit: Emit) -> None:
+        """Emit the records of a chunk of whole lines."""
+        lines = data.split(b"\n")
+        lines.pop()
+        if data.startswith(b"\n") or b"\n\n" in data:
+            self._map_with_gaps(lines, emit)
+        elif lines:
+            self._map_run(lines, emit)
+
+    def _map_with_gaps(self, lines: list[bytes], emit: Emit) -> None:
+        run: list[bytes] = []
+        for line in lines:
+            if line:
+                run.append(line)
+                continue
+            if run:
+                self._map_run(run, emit)
+                run = []
+            self._disconnect(emit)
+        if run:
+            self._map_run(run, emit)
+
+    def _map_run(self, lines: list[bytes], emit: Emit) -> None:
+        """Map lines of one connection."""
+        self._last_line = lines[-1]
+        if self._normalizer is None:
+            start_us = parse_us(_local_text(lines[0]))
+            mappers = make_mappers(
+                self._exchange, self._source_types, start_us, self._clock(), is_live=False
+            )
+            self._normalizer = Normalizer(self._exchange, mappers)
+        self._normalizer.map_lines(lines, emit)
+
+    def _disconnect(self, emit: Emit) -> None:
+        # Markers before the first line, and repeated ones, say nothing new.
+        if self._normalizer is None:
+            return
+        self._normalizer = None
+        if self._with_disconnects:
+            emit(
+                Disconnect(exchange=self._exchange.id, local_timestamp=_local_text(self._last_line))
+            )
+
+
+def _local_text(line: bytes) -> str:
+    return str(line[:LOCAL_DIGITS], "ascii") + "Z"

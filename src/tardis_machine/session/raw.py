@@ -1,0 +1,80 @@
+"""Recorded lines as raw responses carry them."""
+
+from bisect import bisect_left
+
+from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, MESSAGE_START
+from tardis_machine.model.requests import ReplayRange
+from tardis_machine.model.time import parse_us, us_text
+
+TIME_DIGITS = 28
+"""The length of a recorded line's timestamp, seven fractional digits and Z."""
+
+
+class GapFolder:
+    """Collapses repeated disconnect markers into one, across chunks, or drops them."""
+
+    def __init__(self, *, keep: bool) -> None:
+        self._keep = keep
+        self._after_gap = False
+
+    def fold(self, data: bytes) -> list[bytes]:
+        """Split a chunk into lines; an empty one is a disconnect."""
+        lines = data.split(b"\n")
+        lines.pop()
+        if not (data.startswith(b"\n") or b"\n\n" in data):
+            self._after_gap = self._after_gap and not lines
+            return lines
+        if not self._keep:
+            return [line for line in lines if line]
+        folded = []
+        for line in lines:
+            if line or not self._after_gap:
+                folded.append(line)
+            self._after_gap = not line
+        return folded
+
+
+def cut_lines(lines: list[bytes], range_: ReplayRange) -> list[bytes]:
+    """Keep the lines inside an exact range; disconnect markers at its edges are dropped."""
+    start, end = (
+        us_text(range_.start_us)[:LOCAL_DIGITS].encode(),
+        us_text(range_.end_us)[:LOCAL_DIGITS].encode(),
+    )
+    timed = [line for line in lines if line]
+    if timed and start <= timed[0] and timed[-1][:LOCAL_DIGITS] < end:
+        return lines
+    first = bisect_left(timed, start)
+    last = bisect_left(timed, end)
+    return timed[first:last]
+
+
+def http_lines(lines: list[bytes]) -> bytes:
+    """Write lines as `/replay` does: `{"localTimestamp":…,"message":…}`, raw bytes untouched."""
+    return b"".join(
+        [
+            b'{"localTimestamp":"'
+            + line[:TIME_DIGITS]
+            + b'","message":'
+            + line[MESSAGE_START:]
+            + b"}\n"
+            if line
+            else b"\n"
+            for line in lines
+        ]
+    )
+
+
+def messages(lines: list[bytes]) -> list[bytes]:
+    """Return the venue's own messages; disconnects are left out."""
+    return [line[MESSAGE_START:] for line in lines if line]
+
+
+def line_times(lines: list[bytes]) -> list[int]:
+    """Return the recording time of each line in microseconds; a gap has that of the line before."""
+    times: list[int] = []
+    for line in lines:
+        if line:
+            times.append(parse_us(str(line[:LOCAL_DIGITS], "ascii") + "Z"))
+        else:
+            times.append(times[-1] if times else 0)
+    return times

@@ -1,0 +1,191 @@
+"""The streams behind a request, chunk by chunk.
+
+A chunk is what came out of about 256 KiB of recorded lines: one call per chunk and stage, lists
+between stages. Every function here is an async generator that releases its source when closed.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing
+from typing import Protocol
+
+from tardis_machine.compute.pipeline import Computables
+from tardis_machine.exchanges.selection import LineFilter
+from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.model.control import Disconnect
+from tardis_machine.model.errors import MappingError
+from tardis_machine.model.records import Record
+from tardis_machine.model.requests import Filter, ReplayRange
+from tardis_machine.model.time import Clock, floor_minute, us_text
+from tardis_machine.session.mapping import SegmentMapper
+from tardis_machine.session.plan import (
+    ArchiveOptions,
+    EntryPlan,
+    NormalizedPlan,
+    RawPlan,
+)
+from tardis_machine.session.raw import GapFolder, cut_lines, line_times
+from tardis_machine.session.streams import merged_chunks
+from tardis_machine.sources.archive import ArchiveSource, SliceChunk
+from tardis_machine.sources.pacing import Pacer
+
+
+async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
+    """Yield the lines of a plan as fast as they are read, or at the speed the client chose."""
+    async with aclosing(raw_lines(plan, source)) as chunks:
+        if plan.speed is None:
+            async for lines in chunks:
+                yield lines
+            return
+        pacer = Pacer(plan.speed)
+        async for lines in chunks:
+            async for due in pacer.pace(lines, line_times(lines)):
+                yield due
+
+
+async def raw_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
+    """Yield recorded lines; an empty one is a disconnect, if the client wants to see them."""
+    gaps = GapFolder(keep=plan.with_disconnects)
+    select: LineFilter | None = None
+    async with aclosing(
+        _read(source, plan.exchange, plan.filters, plan.range, plan.archive)
+    ) as chunks:
+        async for chunk in chunks:
+            lines = gaps.fold(chunk.data)
+            if chunk.needs_local_filter and plan.filters:
+                select = select or LineFilter(plan.exchange, plan.filters)
+                lines = select.select(lines)
+            if plan.is_exact:
+                lines = cut_lines(lines, plan.range)
+            if lines:
+                yield lines
+
+
+async def client_records(
+    plan: NormalizedPlan, source: ArchiveSource, clock: Clock
+) -> AsyncGenerator[list[Record], None]:
+    """Yield the records of a plan as fast as they are read, or at the speed the client chose."""
+    async with aclosing(normalized_records(plan, source, clock)) as chunks:
+        if plan.speed is None:
+            async for records in chunks:
+                yield records
+            return
+        pacer = Pacer(plan.speed)
+        async for records in chunks:
+            times = [record.local_time_us for record in records]
+            async for due in pacer.pace(records, times):
+                yield due
+
+
+async def normalized_records(
+    plan: NormalizedPlan, source: ArchiveSource, clock: Clock
+) -> AsyncGenerator[list[Record], None]:
+    """Yield the records that reach the client, merged by local time over all entries."""
+    async with AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(aclosing(entry_records(entry, source, clock)))
+            for entry in plan.entries
+        ]
+        merged: AsyncIterator[list[Record]] = (
+            streams[0] if len(streams) == 1 else merged_chunks(streams)
+        )
+        select = _output_selector(plan)
+        async for records in merged:
+            passed = select(records)
+            if passed:
+                yield passed
+
+
+async def entry_records(
+    entry: EntryPlan, source: ArchiveSource, clock: Clock
+) -> AsyncGenerator[list[Record], None]:
+    """Yield the records of one entry, source records and computed ones."""
+    computables = Computables(entry.computed, trim_levels=entry.trim_levels)
+    stages = [_symbol_selector(entry.symbols), _exact_selector(entry)]
+    if entry.computed:
+        stages.insert(1, computables.apply)
+    for segment in entry.segments:
+        mapper = SegmentMapper(
+            entry.exchange, entry.source_types, clock, with_disconnects=entry.with_disconnects
+        )
+        async with aclosing(
+            _read(source, entry.exchange, segment.filters, segment.range, entry.archive)
+        ) as chunks:
+            async for chunk in chunks:
+                records: list[Record] = []
+                failure: MappingError | None = None
+                try:
+                    mapper.map_chunk(chunk.data, records.append)
+                except MappingError as error:
+                    failure = error
+                for stage in stages:
+                    records = stage(records)
+                if records:
+                    yield records
+                if failure is not None:
+                    raise failure
+
+
+class _Selector(Protocol):
+    def __call__(self, records: list[Record]) -> list[Record]: ...
+
+
+def _read(
+    source: ArchiveSource,
+    exchange: Exchange,
+    filters: Sequence[Filter],
+    range_: ReplayRange,
+    options: ArchiveOptions,
+) -> AsyncGenerator[SliceChunk, None]:
+    """Read whole minutes that cover a range."""
+    minutes = ReplayRange(floor_minute(range_.start_us), -floor_minute(-range_.end_us))
+    return source.lines(
+        exchange.id,
+        filters,
+        minutes,
+        api_key=options.api_key,
+        auto_cleanup=options.auto_cleanup,
+        wait_minutes=options.wait_minutes,
+    )
+
+
+def _symbol_selector(symbols: frozenset[str] | None) -> _Selector:
+    """Keep records of the symbols asked for, and disconnects, which concern all."""
+    if symbols is None:
+        return _everything
+    return lambda records: [
+        record for record in records if type(record) is Disconnect or record.symbol in symbols
+    ]
+
+
+def _exact_selector(entry: EntryPlan) -> _Selector:
+    if not entry.is_exact:
+        return _everything
+    start, end = us_text(entry.range.start_us), us_text(entry.range.end_us)
+    return lambda records: [record for record in records if start <= record.local_timestamp < end]
+
+
+def _output_selector(plan: NormalizedPlan) -> _Selector:
+    """Keep the record types that reach the client."""
+    exchanges = {entry.exchange.id for entry in plan.entries}
+    if _passes_everything(plan):
+        return _everything
+    if len(exchanges) == 1:
+        classes = plan.output.classes(exchanges.pop())
+        return lambda records: [record for record in records if type(record) in classes]
+    by_exchange = {exchange: plan.output.classes(exchange) for exchange in exchanges}
+    return lambda records: [
+        record for record in records if type(record) in by_exchange[record.exchange]
+    ]
+
+
+def _passes_everything(plan: NormalizedPlan) -> bool:
+    """Say whether every record the entries produce reaches the client anyway."""
+    return all(
+        plan.output.passes(entry.exchange.id, type_)
+        for entry in plan.entries
+        for type_ in entry.source_types
+    )
+
+
+def _everything(records: list[Record]) -> list[Record]:
+    return records

@@ -1,0 +1,147 @@
+"""A server, the data API it reads from, and a client for both of its ports."""
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tardis_machine.app.machine import TardisMachine
+from tests.servers.data_api import DataApiStub
+
+FROM, TO = "2024-03-01", "2024-03-01T00:02"
+
+
+def trade(second: str, price: float, side: str = "Buy", symbol: str = "XBTUSD") -> bytes:
+    """A recorded BitMEX trade that arrived at `00:MM:SS.ffffff`."""
+    message = {
+        "table": "trade",
+        "action": "insert",
+        "data": [
+            {
+                "timestamp": f"2024-03-01T00:{second[:9]}Z",
+                "symbol": symbol,
+                "side": side,
+                "size": 100,
+                "price": price,
+                "trdMatchID": f"id-{second}",
+            }
+        ],
+    }
+    return recorded(second, message)
+
+
+def book(second: str, action: str, *levels: tuple[str, float, float]) -> bytes:
+    """A recorded BitMEX book message with (side, price, size) levels."""
+    items = [
+        {"symbol": "XBTUSD", "id": int(price * 10), "side": side, "size": size, "price": price}
+        for side, price, size in levels
+    ]
+    return recorded(second, {"table": "orderBookL2", "action": action, "data": items})
+
+
+def recorded(second: str, message: Any) -> bytes:
+    text = json.dumps(message, separators=(",", ":"))
+    return f"2024-03-01T00:{second}1Z {text}\n".encode()
+
+
+BITMEX = {
+    ("bitmex", "2024-03-01T00:00"): b"\n"
+    + book("00:00.100000", "partial", ("Buy", 100.0, 5), ("Sell", 101.0, 7))
+    + trade("00:01.000000", 101.0)
+    + book("00:02.000000", "update", ("Buy", 100.0, 6))
+    + b"\n\n"
+    + trade("00:30.000000", 102.0, "Sell"),
+    ("bitmex", "2024-03-01T00:01"): b"\n"
+    + book("01:00.000000", "partial", ("Buy", 99.0, 1), ("Sell", 100.5, 2))
+    + trade("01:01.000000", 100.5, symbol="ETHUSD"),
+}
+
+
+def free_port() -> int:
+    """Return a port that is free together with the next one."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+@dataclass
+class Received:
+    """What one WebSocket connection got."""
+
+    messages: list[str]
+    code: int | None
+    reason: str
+
+
+class Client:
+    """Asks the server the way its users do."""
+
+    def __init__(self, machine: TardisMachine, session: aiohttp.ClientSession) -> None:
+        self.machine = machine
+        self.session = session
+
+    async def get(self, path: str, options: Any = None) -> tuple[int, str, str]:
+        """Return status, media type and body."""
+        params = {} if options is None else {"options": _text(options)}
+        async with self.session.get(self.machine.http_url + path, params=params) as response:
+            return response.status, response.content_type, await response.text()
+
+    async def lines(self, path: str, options: Any) -> list[str]:
+        status, _, body = await self.get(path, options)
+        assert status == 200, body
+        assert not body or body.endswith("\n")
+        return body.split("\n")[:-1]
+
+    async def websocket(self, path: str, *sends: Any, **params: Any) -> Received:
+        """Connect, send, and take everything until the server closes."""
+        query = {name: _text(value) for name, value in params.items()}
+        async with self.session.ws_connect(self.machine.ws_url + path, params=query) as socket_:
+            for each in sends:
+                await socket_.send_str(_text(each))
+            messages = []
+            while (message := await socket_.receive()).type is aiohttp.WSMsgType.TEXT:
+                messages.append(message.data)
+            return Received(messages, socket_.close_code, message.extra or "")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@pytest.fixture
+async def data_api() -> AsyncIterator[DataApiStub]:
+    async with DataApiStub(slices=dict(BITMEX)) as stub:
+        yield stub
+
+
+@pytest.fixture
+def server_options() -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+async def client(
+    data_api: DataApiStub, tmp_path: Path, server_options: dict[str, Any]
+) -> AsyncIterator[Client]:
+    options = {
+        "port": free_port(),
+        "endpoint": data_api.endpoint,
+        "cache_dir": tmp_path / "cache",
+        "subscribe_seconds": 0.2,
+    }
+    async with (
+        TardisMachine(**options | server_options) as machine,
+        aiohttp.ClientSession() as session,
+    ):
+        yield Client(machine, session)

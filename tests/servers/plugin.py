@@ -13,9 +13,10 @@ import pytest
 
 from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
 from tests.servers.kafka import Kafka
+from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats, NatsCluster
 from tests.servers.process import free_port
-from tests.servers.readers import connect_nats
+from tests.servers.readers import connect_nats, kinesis_client
 from tests.servers.redis import Redis, RedisCluster
 from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates, make_certificates
@@ -153,4 +154,33 @@ async def nats_stream(nats_server: Nats | Elsewhere) -> str:
     name = unique_name("stream")
     async with await connect_nats(nats_server.address) as client:
         await client.jetstream().add_stream(name=name, subjects=[name, f"{name}.>"])
+    return name
+
+
+@pytest.fixture(scope="session")
+def kinesis_of_run() -> Iterator[Kinesis | Elsewhere]:
+    """Start one Kinesis server behind its fault proxy for the run."""
+    if elsewhere := Elsewhere.from_environment("TM_TEST_KINESIS"):
+        yield elsewhere
+        return
+    with Kinesis() as server:
+        yield server
+
+
+@pytest.fixture
+def kinesis(kinesis_of_run: Kinesis | Elsewhere) -> Iterator[Kinesis | Elsewhere]:
+    """Give the run's Kinesis server and heal it afterwards."""
+    kinesis_of_run.heal()
+    yield kinesis_of_run
+    kinesis_of_run.heal()
+
+
+@pytest.fixture
+async def kinesis_stream(kinesis: Kinesis | Elsewhere) -> str:
+    """Give an active stream of two shards."""
+    name = unique_name("stream")
+    async with kinesis_client(kinesis.address) as client:
+        await client.create_stream(StreamName=name, ShardCount=2)
+        waiter = client.get_waiter("stream_exists")
+        await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})
     return name

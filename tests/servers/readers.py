@@ -1,12 +1,19 @@
 """Read back all that a bus holds now, with the client library a consumer would use."""
 
 import asyncio
+import functools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import nats
 import redis.asyncio
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession, get_session
 from confluent_kafka import Consumer, Message, TopicPartition
+
+from tests.servers.kinesis import LOGIN as KINESIS_LOGIN
 
 READ_SECONDS = 60
 
@@ -144,3 +151,42 @@ async def read_nats(address: str, stream: str, **options: Any) -> list[Received]
         Received(value=message.data, key=message.subject, headers=dict(message.headers or {}))
         for message in messages
     ]
+
+
+@functools.cache
+def _aws_session() -> AioSession:
+    # Parsing the service model takes most of a second; a session keeps it.
+    return get_session()
+
+
+@asynccontextmanager
+async def kinesis_client(address: str, **login: Any) -> AsyncIterator[Any]:
+    """Give a Kinesis client that tries once."""
+    config = AioConfig(retries={"total_max_attempts": 1, "mode": "standard"})
+    async with _aws_session().create_client(
+        "kinesis", endpoint_url=address, config=config, **(KINESIS_LOGIN | login)
+    ) as client:
+        yield client
+
+
+async def read_kinesis(address: str, stream: str, **login: Any) -> list[Received]:
+    """Return every record of a stream, shard by shard."""
+    async with kinesis_client(address, **login) as client:
+        shards = (await client.list_shards(StreamName=stream))["Shards"]
+        found = [await _read_shard(client, stream, shard["ShardId"]) for shard in shards]
+    return [record for records in found for record in records]
+
+
+async def _read_shard(client: Any, stream: str, shard_id: str) -> list[Received]:
+    answer = await client.get_shard_iterator(
+        StreamName=stream, ShardId=shard_id, ShardIteratorType="TRIM_HORIZON"
+    )
+    iterator, records = answer["ShardIterator"], []
+    while iterator is not None:
+        page = await client.get_records(ShardIterator=iterator)
+        for record in page["Records"]:
+            key = record["PartitionKey"]
+            records.append(Received(value=record["Data"], key=key, partition=shard_id))
+        is_end = not page["Records"] and page["MillisBehindLatest"] == 0
+        iterator = None if is_end else page.get("NextShardIterator")
+    return records

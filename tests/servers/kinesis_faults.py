@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from hashlib import md5
 from http import HTTPStatus
 
+import msgspec
+
 THROTTLED = "ProvisionedThroughputExceededException"
 SHARD_RECORDS_PER_SECOND = 1_000
 SHARD_BYTES_PER_SECOND = 1_048_576
 
 
-@dataclass(frozen=True, kw_only=True)
-class PutRecord:
+class PutRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One record of a PutRecords call, as the proxy saw it."""
 
     position: int
@@ -28,8 +29,7 @@ class PutRecord:
         return len(self.data) * 3 // 4 + len(self.partition_key.encode())
 
 
-@dataclass(frozen=True, kw_only=True)
-class PutCall:
+class PutCall(msgspec.Struct, frozen=True, kw_only=True):
     """One PutRecords call, as the proxy saw it."""
 
     stream: str

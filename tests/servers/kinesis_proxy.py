@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+import time
 from collections import deque
 from typing import Any
 
@@ -31,6 +32,7 @@ CONTENT_TYPE = "application/x-amz-json-1.1"
 MAX_REQUEST_BYTES = 32 * 1024 * 1024
 ON_DEMAND_SHARDS = 4
 CALLS_KEPT = 10_000
+SHARDS_KEPT_SECONDS = 0.5
 # Node closes idle connections after 5 s; ours must be gone before.
 IDLE_SECONDS = 1
 LINGER_RESET = struct.pack("ii", 1, 0)
@@ -50,6 +52,7 @@ class KinesisProxy(ServerThread):
         self._always: Fault = Pass()
         self._every_call: FailCall | None = None
         self._limit: ShardLimit | None = None
+        self._ranges: dict[str, tuple[list[HashRange], float]] = {}
         self.calls: deque[PutCall] = deque(maxlen=CALLS_KEPT)
 
     def address_at(self, endpoint: str) -> str:
@@ -176,6 +179,15 @@ class KinesisProxy(ServerThread):
         )
 
     async def _shards(self, request: web.Request, stream: str) -> list[HashRange]:
+        now = time.monotonic()
+        known, since = self._ranges.get(stream, ([], 0.0))
+        if known and now - since < SHARDS_KEPT_SECONDS:
+            return known
+        found = await self._list_shards(request, stream)
+        self._ranges[stream] = (found, now)
+        return found
+
+    async def _list_shards(self, request: web.Request, stream: str) -> list[HashRange]:
         body = msgspec.json.encode({"StreamName": stream})
         status, answer = await self._forward(request, body, "ListShards")
         if status != web.HTTPOk.status_code:

@@ -103,9 +103,8 @@ class BinanceFuturesReader:
             yield Trade(symbol, not data["m"], float(data["p"]), float(data["q"]))
         elif channel == "depth@0ms":
             yield from self.read_delta(symbol, state, data)
-        elif channel == "depthSnapshot":
+        elif channel == "depthSnapshot" and state.snapshot_id is None:
             assert message["generated"] is True
-            assert state.snapshot_id is None, "one snapshot per connection"
             state.snapshot_id = data["lastUpdateId"]
             yield Snapshot(symbol, pairs(data["bids"]), pairs(data["asks"]))
             kept = [delta for delta in state.waiting if delta["u"] > data["lastUpdateId"]]

@@ -1,10 +1,11 @@
 """What to simulate."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tardis_machine.model.errors import SettingsError
+from tardis_machine.model.settings import option
 from tardis_machine.model.time import MINUTE_US, parse_instant
 from tardis_machine.sources.simulator.feed import MAX_MESSAGES_PER_SECOND
 
@@ -15,45 +16,26 @@ _SYMBOL = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 class SimulatorSettings:
     """What to simulate, and where to write it."""
 
-    out: Path = field(
-        default=Path("simulated"),
-        metadata={"help": "Folder to write to; afterwards it serves as a cache directory."},
+    out: Path = option(
+        Path("simulated"), "Folder to write to; afterwards it serves as a cache directory."
     )
-    start: str = field(
-        default="2024-03-01",
-        metadata={"help": "First minute, in UTC."},
+    start: str = option("2024-03-01", "First minute, in UTC.", metavar="time")
+    minutes: int = option(10, "How many minutes to write.", minimum=1)
+    seed: int = option(1, "Same seed, same bytes.")
+    exchanges: tuple[str, ...] = option(
+        (), "Exchanges to simulate; none: all that can be simulated.", aliases=("exchange",)
     )
-    minutes: int = field(
-        default=10,
-        metadata={"help": "How many minutes to write."},
+    symbols: tuple[str, ...] = option(
+        (),
+        "Symbols for every exchange, or for one as exchange:symbol; none: those of each exchange.",
     )
-    seed: int = field(
-        default=1,
-        metadata={"help": "Same seed, same bytes."},
+    rate: float = option(
+        50.0,
+        "Messages per second and symbol, on average; options get less.",
+        maximum=MAX_MESSAGES_PER_SECOND,
     )
-    exchanges: tuple[str, ...] = field(
-        default=(),
-        metadata={"help": "Exchanges to simulate. Empty: all that can be simulated."},
-    )
-    symbols: tuple[str, ...] = field(
-        default=(),
-        metadata={
-            "help": "Symbols, each for every exchange or as exchange:symbol. "
-            "Empty: the defaults of each exchange."
-        },
-    )
-    rate: float = field(
-        default=50.0,
-        metadata={"help": "Messages per second and symbol, on average."},
-    )
-    with_gaps: bool = field(
-        default=False,
-        metadata={"help": "Lose the connection every third minute, as recorders do."},
-    )
-    crossed: bool = field(
-        default=False,
-        metadata={"help": "Leave out some book changes, so that rebuilt books cross."},
-    )
+    with_gaps: bool = option(False, "Lose the connection every third minute, as recorders do.")
+    crossed: bool = option(False, "Leave out some book changes, so that rebuilt books cross.")
 
     @property
     def start_us(self) -> int:

@@ -29,7 +29,7 @@ class FutureFeed(DeribitFeed):
         premium = mark / self.index_price - 1
         return (
             f'{fields},"funding_8h":{self._funding.rate(self.clock.index)},'
-            f'"current_funding":{max(0.0, premium - 0.00005):.8f},"interest_value":{premium:.8f}'
+            f'"current_funding":{premium:.8f},"interest_value":{premium * 8:.8f}'
         )
 
 

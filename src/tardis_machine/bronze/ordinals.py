@@ -15,6 +15,9 @@ class Ordinals:
         self._recent: dict[Hashable, int] = {}
         self._older: dict[Hashable, int] = {}
 
+    def __len__(self) -> int:
+        return len(self._recent) + len(self._older)
+
     def next(self, key: Hashable) -> int:
         """Return how many records with this key came before."""
         ordinal = self._recent.get(key)

@@ -74,7 +74,7 @@ class L2Update(Struct, gc=False):
 
     product_id: str
     changes: list[Change]
-    time: str
+    time: str | None = None
 
 
 class Ticker(Struct, gc=False):
@@ -145,13 +145,9 @@ class BookMapper(Mapper):
         )
 
     def map_update(self, message: L2Update, local: str, emit: Emit) -> None:
-        """Emit changed levels; one with a faulty time has that of the update before."""
-        symbol = message.product_id
-        if message.time >= EPOCH:
-            timestamp = self._last_times[symbol] = iso_us_text(message.time)
-        elif symbol in self._last_times:
-            timestamp = self._last_times[symbol]
-        else:
+        """Emit changed levels; without a usable time they cannot be placed and are dropped."""
+        timestamp = self._timestamp(message, local)
+        if timestamp is None:
             return
         bids: list[BookLevel] = []
         asks: list[BookLevel] = []
@@ -160,7 +156,7 @@ class BookMapper(Mapper):
             side.append(BookLevel(change.price, change.size))
         emit(
             BookChange(
-                symbol=symbol,
+                symbol=message.product_id,
                 exchange=EXCHANGE,
                 is_snapshot=False,
                 bids=bids,
@@ -169,6 +165,15 @@ class BookMapper(Mapper):
                 local_timestamp=local,
             )
         )
+
+    def _timestamp(self, message: L2Update, local: str) -> str | None:
+        """Return the time of an update, instead of a faulty one that of the update before."""
+        if message.time is None:
+            return local
+        if message.time < EPOCH:
+            return self._last_times.get(message.product_id)
+        timestamp = self._last_times[message.product_id] = iso_us_text(message.time)
+        return timestamp
 
 
 class BookTickerMapper(Mapper):

@@ -33,7 +33,8 @@ Route: TypeAlias = tuple[tuple[Callable[[bytes], Any], tuple[Callable[..., None]
 def mapping_error(exchange: str, received: bytes, error: Exception) -> MappingError:
     """Describe a message that cannot be mapped: whose it is, what is wrong, how it starts."""
     shown = received[:SHOWN_BYTES].decode(errors="replace")
-    return MappingError(f"{exchange}: {error} Received: {shown}")
+    reason = str(error).rstrip(".")
+    return MappingError(f"Cannot map a message of {exchange}: {reason}. Received: {shown}")
 
 
 class Normalizer:
@@ -63,7 +64,7 @@ class Normalizer:
                 if route is None:
                     route = self._routes.answer(line[MESSAGE_START:])
                 if route:
-                    local = str(line[:LOCAL_DIGITS], "ascii") + "Z"
+                    local = line[:LOCAL_DIGITS].decode() + "Z"
                     for decode, maps in route:
                         message = decode(line[MESSAGE_START:])
                         for map_message in maps:

@@ -5,18 +5,17 @@ interval (by exchange time) arrives: it then shows the book before that change. 
 without a book change.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from tardis_machine.compute.grouping import PriceGroups
+from tardis_machine.compute.grouping import GroupedPrices, group_levels
+from tardis_machine.compute.intervals import Intervals
 from tardis_machine.compute.order_book import BookSide, OrderBook
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import BookChange, EncodedBookSnapshot, Record
-from tardis_machine.model.time import ms_text, parse_us
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,10 +46,8 @@ class BookSnapshots:
 
     def apply(self, change: BookChange, out: list[Record]) -> None:
         """Apply a change and append the snapshots it triggers, in the order of the specs."""
-        if self._periodic:
-            time_ms = parse_us(change.timestamp) // 1000
-            for periodic in self._periodic:
-                periodic.advance(time_ms, change)
+        for periodic in self._periodic:
+            periodic.advance(change)
         for book in self._books:
             book.apply(change)
         for snapshot in self._snapshots:
@@ -63,23 +60,19 @@ def _text_depth(specs: Sequence[BookSnapshotSpec]) -> int:
     return max((spec.depth for spec in on_change), default=0)
 
 
-class _SideView(ABC):
-    """The visible levels of one side of a book, as JSON."""
+class _SideView:
+    """The best levels of one side of a book, as JSON."""
 
-    __slots__ = ("_depth", "_reach", "_side", "_text", "_trims", "raw")
+    __slots__ = ("_depth", "_fills_up", "_text", "raw", "reach", "side")
 
     def __init__(self, side: BookSide, depth: int, *, trim_levels: bool) -> None:
-        self._side = side
+        self.side = side
+        self.reach = depth
+        """Changes from this depth on cannot be seen."""
         self._depth = depth
-        self._trims = trim_levels
-        # A change below this depth of the book cannot be seen.
-        self._reach = depth
-        self._text = self._filled_up(b"", 0)
-        self.raw = Raw(b"[" + self._text + b"]")
-
-    def follow(self) -> bool:
-        """Take over the last change of the book; say whether visible levels differ."""
-        return self._side.changed_depth < self._reach and self.rebuild()
+        self._fills_up = not trim_levels
+        self._text = self._filled_up(b"[]", 0)
+        self.raw = Raw(self._text)
 
     def rebuild(self) -> bool:
         """Read the book again; say whether visible levels differ."""
@@ -87,47 +80,39 @@ class _SideView(ABC):
         if text == self._text:
             return False
         self._text = text
-        self.raw = Raw(b"[" + text + b"]")
+        self.raw = Raw(text)
         return True
 
-    @abstractmethod
     def _read(self) -> bytes:
-        """Write the visible levels as JSON without brackets."""
+        side, depth = self.side, self._depth
+        text = side.text(depth)
+        present = len(side.levels)
+        return text if present >= depth else self._filled_up(text, present)
 
-    def _filled_up(self, text: bytes, present: int) -> bytes:
+    def _filled_up(self, text: bytes, levels: int) -> bytes:
         """Add `{}` for levels that the book does not have."""
-        if present >= self._depth or self._trims:
+        if not self._fills_up:
             return text
-        missing = b",".join([b"{}"] * (self._depth - present))
-        return text + b"," + missing if text else missing
+        parts = [text[1:-1]] if levels else []
+        return b"[%b]" % b",".join(parts + [b"{}"] * (self._depth - levels))
 
 
-class _PlainView(_SideView):
-    """The best levels as they are in the book."""
+class _GroupedSideView(_SideView):
+    """The best levels of one side of a book, summed by price step, as JSON."""
 
-    __slots__ = ()
-
-    def _read(self) -> bytes:
-        text = self._side.text(self._depth)
-        return self._filled_up(text, len(self._side))
-
-
-class _GroupedView(_SideView):
-    """The best levels, summed by price step."""
-
-    __slots__ = ("_groups",)
+    __slots__ = ("_prices",)
 
     def __init__(
-        self, side: BookSide, depth: int, groups: PriceGroups, *, trim_levels: bool
+        self, side: BookSide, depth: int, prices: GroupedPrices, *, trim_levels: bool
     ) -> None:
         super().__init__(side, depth, trim_levels=trim_levels)
-        self._groups = groups
+        self._prices = prices
 
     def _read(self) -> bytes:
-        levels, read = self._groups.top(self._side, self._depth)
-        # A level that is inserted right behind those read may belong to the last group.
-        self._reach = read + 1
-        return self._filled_up(_encode(levels)[1:-1], len(levels))
+        levels, count = group_levels(self.side, self._prices, self._depth)
+        # A level that is inserted right behind these may belong to the last group.
+        self.reach = count + 1
+        return self._filled_up(_encode(levels), len(levels))
 
 
 def _views(
@@ -136,14 +121,14 @@ def _views(
     """Make the views of both sides that a spec asks for, bids first."""
     if spec.grouping is None:
         return (
-            _PlainView(book.bids, spec.depth, trim_levels=trim_levels),
-            _PlainView(book.asks, spec.depth, trim_levels=trim_levels),
+            _SideView(book.bids, spec.depth, trim_levels=trim_levels),
+            _SideView(book.asks, spec.depth, trim_levels=trim_levels),
         )
-    bid_groups = PriceGroups(spec.grouping, is_bid=True)
-    ask_groups = PriceGroups(spec.grouping, is_bid=False)
+    bid_prices = GroupedPrices(spec.grouping, is_bid=True)
+    ask_prices = GroupedPrices(spec.grouping, is_bid=False)
     return (
-        _GroupedView(book.bids, spec.depth, bid_groups, trim_levels=trim_levels),
-        _GroupedView(book.asks, spec.depth, ask_groups, trim_levels=trim_levels),
+        _GroupedSideView(book.bids, spec.depth, bid_prices, trim_levels=trim_levels),
+        _GroupedSideView(book.asks, spec.depth, ask_prices, trim_levels=trim_levels),
     )
 
 
@@ -165,8 +150,11 @@ class _Snapshot(ABC):
 
     def _follow(self) -> bool:
         """Take over the last change of the book; say whether visible levels differ."""
-        # Both sides must follow, so no short circuit.
-        return self._bids.follow() | self._asks.follow()
+        bids, asks = self._bids, self._asks
+        differs = bids.side.changed_depth < bids.reach and bids.rebuild()
+        if asks.side.changed_depth < asks.reach and asks.rebuild():
+            return True
+        return differs
 
     def _record(self, change: BookChange, timestamp: str) -> EncodedBookSnapshot:
         return EncodedBookSnapshot(
@@ -199,25 +187,25 @@ class _Periodic(_Snapshot):
     The first one is emitted at once, so that clients need not wait for the end of an interval.
     """
 
-    __slots__ = ("_bucket", "_due", "_has_changed", "_is_first")
+    __slots__ = ("_due", "_has_changed", "_intervals", "_is_first", "_number")
 
     def __init__(self, spec: BookSnapshotSpec, book: OrderBook, *, trim_levels: bool) -> None:
         super().__init__(spec, book, trim_levels=trim_levels)
-        self._bucket = 0
+        self._intervals = Intervals(spec.interval)
+        self._number = 0
         self._has_changed = False
         self._is_first = True
         self._due: EncodedBookSnapshot | None = None
 
-    def advance(self, time_ms: int, change: BookChange) -> None:
-        """Move to the time of a change that is not applied yet; keep what falls due by it."""
-        bucket = math.floor(time_ms / self._interval)
-        if self._has_changed and bucket > self._bucket:
+    def advance(self, change: BookChange) -> None:
+        """Move to the interval of a change that is not applied yet; keep what falls due by it."""
+        number = self._intervals.number_of(change.timestamp)
+        if self._has_changed and number > self._number:
             self._bids.rebuild()
             self._asks.rebuild()
-            end_ms = (self._bucket + 1) * self._interval
-            self._due = self._record(change, ms_text(end_ms))
+            self._due = self._record(change, self._intervals.end_text(self._number))
             self._has_changed = False
-        self._bucket = bucket
+        self._number = number
 
     def emit(self, change: BookChange, out: list[Record]) -> None:
         if self._due is not None:

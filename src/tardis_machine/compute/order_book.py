@@ -31,46 +31,51 @@ class CrossedRemoval(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class BookSide:
     """The levels of one side, best last, and the JSON text of the best of them."""
 
-    __slots__ = ("_keys", "_levels", "_sign", "_text_depth", "_texts", "changed_depth")
+    __slots__ = ("_keys", "_sign", "_text_depth", "_texts", "changed_depth", "levels")
 
     def __init__(self, *, is_bid: bool, text_depth: int = 0) -> None:
+        self.levels: list[BookLevel] = []
+        """All levels, best last; for reading only."""
         self.changed_depth = UNCHANGED
         """Smallest depth, counted from the best level as 0, that the last change touched."""
         # Ask prices are negated, so that both sides sort upwards to their best level.
         self._sign = 1.0 if is_bid else -1.0
         self._keys: list[float] = []
-        self._levels: list[BookLevel] = []
         self._text_depth = text_depth
-        # Texts of the best levels, best first. May be shorter than the side: `text` fills it up.
+        # Texts of the best levels, best first, as many as `text` was last asked for. Removals make
+        # the list shorter and inserts longer until the next call.
         self._texts: list[bytes] = []
 
     def __len__(self) -> int:
-        return len(self._levels)
+        return len(self.levels)
 
     def __iter__(self) -> Iterator[BookLevel]:
-        return reversed(self._levels)
+        return reversed(self.levels)
 
     @property
     def best(self) -> BookLevel | None:
         """Return the best level, or None when the side is empty."""
-        return self._levels[-1] if self._levels else None
+        return self.levels[-1] if self.levels else None
 
     def top(self, depth: int) -> list[BookLevel]:
         """Return at most `depth` levels, best first."""
-        return self._levels[: -depth - 1 : -1]
+        return self.levels[: -depth - 1 : -1]
 
     def text(self, depth: int) -> bytes:
-        """Write at most `depth` levels as a JSON array without its brackets, best first.
+        """Write at most `depth` levels as a JSON array, best first.
 
-        Depths up to the `text_depth` of this side come from texts kept since the last call.
+        Depths up to the `text_depth` of this side come from level texts kept since the last call.
         """
-        if depth > self._text_depth:
-            return _encode(self.top(depth))[1:-1]
         texts = self._texts
-        if len(texts) < depth:
-            # Removals above moved these levels into view.
-            texts.extend(map(_encode, self.top(depth)[len(texts) :]))
-        return b",".join(texts if len(texts) == depth else texts[:depth])
+        kept = len(texts)
+        if kept != depth:
+            if depth > self._text_depth:
+                return _encode(self.top(depth))
+            if kept < depth:
+                texts.extend(map(_encode, self.levels[-kept - 1 : -depth - 1 : -1]))
+            del texts[self._text_depth :]
+            texts = texts[:depth]
+        return b"[%b]" % b",".join(texts)
 
     def load(self, levels: Sequence[BookLevel]) -> None:
         """Replace all levels; later ones win over earlier ones of the same price."""
@@ -82,45 +87,48 @@ class BookSide:
             else:
                 by_key[level.price * sign] = level
         self._keys = sorted(by_key)
-        self._levels = [by_key[key] for key in self._keys]
+        self.levels = [by_key[key] for key in self._keys]
         self._texts.clear()
         self.changed_depth = 0
 
     def apply(self, changes: Sequence[BookLevel]) -> None:
         """Set the amounts of some levels, in order; amount 0 removes a level."""
-        keys, levels, texts, sign = self._keys, self._levels, self._texts, self._sign
+        self.changed_depth = self._set_amounts(changes) if changes else UNCHANGED
+
+    def _set_amounts(self, changes: Sequence[BookLevel]) -> int:
+        """Set the amounts and return the smallest depth that changed."""
+        keys, levels, texts, sign = self._keys, self.levels, self._texts, self._sign
         changed_depth = UNCHANGED
         for level in changes:
+            amount = level.amount
             key = level.price * sign
             index = bisect_left(keys, key)
             depth = len(keys) - index - 1
-            if depth >= 0 and keys[index] == key:
-                if level.amount == 0:
-                    del keys[index], levels[index]
-                    if depth < len(texts):
-                        del texts[depth]
-                elif level.amount == levels[index].amount:
+            if depth < 0 or keys[index] != key:
+                if amount == 0:
                     continue
-                else:
-                    levels[index] = level
-                    if depth < len(texts):
-                        texts[depth] = _encode(level)
-            elif level.amount == 0:
-                continue
-            else:
                 keys.insert(index, key)
                 levels.insert(index, level)
                 depth += 1
                 if depth < len(texts):
                     texts.insert(depth, _encode(level))
+            elif amount == 0:
+                del keys[index], levels[index]
+                if depth < len(texts):
+                    del texts[depth]
+            elif amount == levels[index].amount:
+                continue
+            else:
+                levels[index] = level
+                if depth < len(texts):
+                    texts[depth] = _encode(level)
             if depth < changed_depth:
                 changed_depth = depth
-        del texts[self._text_depth :]
-        self.changed_depth = changed_depth
+        return changed_depth
 
     def remove_best(self) -> None:
         """Drop the best level."""
-        del self._keys[-1], self._levels[-1], self._texts[:1]
+        del self._keys[-1], self.levels[-1], self._texts[:1]
         self.changed_depth = 0
 
 
@@ -157,7 +165,9 @@ class OrderBook:
         elif self._has_snapshot:
             self.asks.apply(change.asks)
             self.bids.apply(change.bids)
-        if self._removes_crossed_levels and self._is_crossed():
+        # Only a new best level can cross the book.
+        is_top_touched = self.bids.changed_depth == 0 or self.asks.changed_depth == 0
+        if is_top_touched and self._removes_crossed_levels and self._is_crossed():
             self._remove_crossed(change)
 
     def _is_crossed(self) -> bool:
@@ -165,7 +175,7 @@ class OrderBook:
         return bid is not None and ask is not None and bid.price >= ask.price
 
     def _remove_crossed(self, change: BookChange) -> None:
-        """Drop best levels of the side that this change shows to be stale."""
+        """Drop best levels of the side that this change shows to be stale, until none cross."""
         ask = self.asks.best
         is_ask_fresh = ask is not None and any(new.price == ask.price for new in change.asks)
         stale = self.bids if is_ask_fresh else self.asks

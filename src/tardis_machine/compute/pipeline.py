@@ -1,12 +1,16 @@
 """Computed types over a stream of records, one call per chunk."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tardis_machine.compute.book_snapshots import BookSnapshots
 from tardis_machine.compute.trade_bars import TradeBars
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import BookSnapshotSpec, ComputedSpec, TradeBarSpec
 from tardis_machine.model.records import BookChange, Record, Trade
+
+State = TypeVar("State")
 
 
 class Computables:
@@ -22,49 +26,40 @@ class Computables:
 
     def __init__(self, specs: Sequence[ComputedSpec], *, trim_levels: bool = False) -> None:
         # Snapshots come from book changes and bars from trades, so their order never mixes.
-        self._snapshot_specs = [spec for spec in specs if isinstance(spec, BookSnapshotSpec)]
-        self._bar_specs = [spec for spec in specs if isinstance(spec, TradeBarSpec)]
-        self._trim_levels = trim_levels
-        self._snapshots: dict[str, dict[str, BookSnapshots]] = {}
-        self._bars: dict[str, dict[str, TradeBars]] = {}
+        snapshot_specs = [spec for spec in specs if isinstance(spec, BookSnapshotSpec)]
+        bar_specs = [spec for spec in specs if isinstance(spec, TradeBarSpec)]
+
+        def new_snapshots() -> BookSnapshots:
+            return BookSnapshots(snapshot_specs, trim_levels=trim_levels)
+
+        def new_bars() -> TradeBars:
+            return TradeBars(bar_specs)
+
+        self._has_snapshots, self._has_bars = bool(snapshot_specs), bool(bar_specs)
+        self._snapshots = _per_symbol(new_snapshots)
+        self._bars = _per_symbol(new_bars)
 
     def apply(self, records: Iterable[Record]) -> list[Record]:
         """Return the records of a chunk, each followed by what it triggers."""
         out: list[Record] = []
         for record in records:
             out.append(record)
-            self._trigger(record, out)
+            if isinstance(record, BookChange):
+                if self._has_snapshots:
+                    self._snapshots[record.exchange][record.symbol].apply(record, out)
+            elif isinstance(record, Trade):
+                if self._has_bars:
+                    self._bars[record.exchange][record.symbol].apply(record, out)
+            elif isinstance(record, Disconnect):
+                self._snapshots.pop(record.exchange, None)
+                self._bars.pop(record.exchange, None)
         return out
 
     def triggered_by(self, record: Record) -> list[Record]:
         """Return only what one record triggers."""
-        out: list[Record] = []
-        self._trigger(record, out)
-        return out
+        return self.apply([record])[1:]
 
-    def _trigger(self, record: Record, out: list[Record]) -> None:
-        if isinstance(record, BookChange):
-            if self._snapshot_specs:
-                self._snapshots_of(record).apply(record, out)
-        elif isinstance(record, Trade):
-            if self._bar_specs:
-                self._bars_of(record).apply(record, out)
-        elif isinstance(record, Disconnect):
-            self._snapshots.pop(record.exchange, None)
-            self._bars.pop(record.exchange, None)
 
-    def _snapshots_of(self, change: BookChange) -> BookSnapshots:
-        try:
-            return self._snapshots[change.exchange][change.symbol]
-        except KeyError:
-            snapshots = BookSnapshots(self._snapshot_specs, trim_levels=self._trim_levels)
-            self._snapshots.setdefault(change.exchange, {})[change.symbol] = snapshots
-            return snapshots
-
-    def _bars_of(self, trade: Trade) -> TradeBars:
-        try:
-            return self._bars[trade.exchange][trade.symbol]
-        except KeyError:
-            bars = TradeBars(self._bar_specs)
-            self._bars.setdefault(trade.exchange, {})[trade.symbol] = bars
-            return bars
+def _per_symbol(new_state: Callable[[], State]) -> defaultdict[str, defaultdict[str, State]]:
+    """Make a table of states by exchange and symbol, each created at its first use."""
+    return defaultdict(lambda: defaultdict(new_state))

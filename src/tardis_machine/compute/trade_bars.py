@@ -7,9 +7,9 @@ trade that fills them. A trade is never split, and no bar is empty.
 import math
 from collections.abc import Sequence
 
+from tardis_machine.compute.intervals import Intervals, ms_part
 from tardis_machine.model.data_types import TradeBarSpec
 from tardis_machine.model.records import Record, Trade, TradeBar
-from tardis_machine.model.time import ms_text, parse_us
 
 
 class TradeBars:
@@ -20,9 +20,8 @@ class TradeBars:
 
     def apply(self, trade: Trade, out: list[Record]) -> None:
         """Add a trade and append the bars it closes, in the order of the specs."""
-        time_ms = parse_us(trade.timestamp) // 1000
         for builder in self._builders:
-            builder.apply(trade, time_ms, out)
+            builder.apply(trade, out)
 
 
 class _OpenBar:
@@ -37,31 +36,28 @@ class _OpenBar:
         "open",
         "open_timestamp",
         "sell_volume",
-        "time_ms",
         "trades",
         "volume",
         "vwap",
     )
 
-    def __init__(self, first: Trade, time_ms: int) -> None:
+    def __init__(self, first: Trade) -> None:
         self.open = self.high = self.low = self.close = first.price
         self.open_timestamp = self.close_timestamp = first.timestamp
-        self.time_ms = time_ms
         self.volume = self.buy_volume = self.sell_volume = self.vwap = 0.0
         self.trades = 0
-        self.add(first, time_ms)
+        self.add(first)
 
-    def add(self, trade: Trade, time_ms: int) -> None:
+    def add(self, trade: Trade) -> None:
         """Count a trade; one older than the last in order does not become the close."""
         price, amount = trade.price, trade.amount
         if price > self.high:
             self.high = price
         if price < self.low:
             self.low = price
-        if time_ms >= self.time_ms:
+        if ms_part(trade.timestamp) >= ms_part(self.close_timestamp):
             self.close = price
             self.close_timestamp = trade.timestamp
-            self.time_ms = time_ms
         if trade.side == "buy":
             self.buy_volume += amount
         elif trade.side == "sell":
@@ -100,23 +96,22 @@ class _TimeBars:
 
     def __init__(self, spec: TradeBarSpec) -> None:
         self._spec = spec
+        self._intervals = Intervals(spec.interval)
+        self._number = 0
         self._bar: _OpenBar | None = None
-        self._bucket = 0
 
-    def apply(self, trade: Trade, time_ms: int, out: list[Record]) -> None:
+    def apply(self, trade: Trade, out: list[Record]) -> None:
         """Close the bar when the trade is of a later interval, then add the trade."""
-        interval = self._spec.interval
-        # An interval of 0 has no end.
-        bucket = math.floor(time_ms / interval) if interval != 0 else 0
-        if self._bar is not None and bucket > self._bucket:
-            end = ms_text((self._bucket + 1) * interval)
+        number = self._intervals.number_of(trade.timestamp)
+        if self._bar is not None and number > self._number:
+            end = self._intervals.end_text(self._number)
             out.append(self._bar.closed(self._spec, trade, end))
             self._bar = None
         if self._bar is None:
-            self._bar = _OpenBar(trade, time_ms)
-            self._bucket = bucket
+            self._bar = _OpenBar(trade)
+            self._number = number
         else:
-            self._bar.add(trade, time_ms)
+            self._bar.add(trade)
 
 
 class _SizeBars:
@@ -127,13 +122,13 @@ class _SizeBars:
         self._counts_trades = spec.kind == "tick"
         self._bar: _OpenBar | None = None
 
-    def apply(self, trade: Trade, time_ms: int, out: list[Record]) -> None:
+    def apply(self, trade: Trade, out: list[Record]) -> None:
         """Add the trade, then close the bar when that filled it."""
         bar = self._bar
         if bar is None:
-            bar = self._bar = _OpenBar(trade, time_ms)
+            bar = self._bar = _OpenBar(trade)
         else:
-            bar.add(trade, time_ms)
+            bar.add(trade)
         size = bar.trades if self._counts_trades else bar.volume
         if size >= self._spec.interval:
             out.append(bar.closed(self._spec, trade, bar.close_timestamp))

@@ -85,14 +85,18 @@ class Encoder:
     ) -> None:
         slots_of, read_time, next_ordinal = self._slots, self._read_time, self._ordinals.next
         append = envelopes.append
+        # The records of one message stand together and have the same local time.
+        local_text, local, local_us = None, (0, 0, 0), 0
         for record in records:
             try:
                 slots = slots_of[type(record)]
                 slot = slots[slots.key(record)]
                 if slot is None:
                     continue
-                local = read_time(record.local_timestamp)
-                local_us = local[0] * SECOND_US + local[1] // 1000
+                if record.local_timestamp != local_text:
+                    local = read_time(record.local_timestamp)
+                    local_us = local[0] * SECOND_US + local[1] // 1000
+                    local_text = record.local_timestamp
                 ordinal = next_ordinal((slot.label, local_us))
                 body = slot.frame.write(record, local, ordinal)
             except (ValueError, TypeError, LookupError, OverflowError) as error:

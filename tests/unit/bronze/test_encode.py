@@ -137,6 +137,7 @@ def test_cases_that_nobody_wants_are_skipped() -> None:
 UNENCODABLE = [
     trade(timestamp="yesterday"),
     trade(local_timestamp="2024-03-01T00:00:00Z"),
+    trade(local_timestamp=""),
     trade(side="both"),
     trade(symbol="\ud800"),
     snapshot(depth=2**31),

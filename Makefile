@@ -4,6 +4,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # Extra arguments for pytest: make test PYTEST="-k settings"
 PYTEST ?=
+# Arguments of the benchmarks: make bench BENCH="compute"
+BENCH ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format proto bench soak docs lock clean
@@ -40,8 +42,8 @@ format: setup  ## format the code and apply safe fixes
 proto: setup  ## format, lint, compare and generate the Bronze schemas
 	$(BIN)/python scripts/proto.py
 
-bench: setup  ## measure, and write the tables of docs/performance.md
-	$(BIN)/python scripts/performance.py
+bench: setup  ## measure; BENCH="--write compute" keeps one result in docs/performance.md
+	$(BIN)/python -m benchmarks $(BENCH)
 
 soak: setup  ## run the tests that take too long for every run
 	$(BIN)/python -m pytest -m soak $(PYTEST)

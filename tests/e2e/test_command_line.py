@@ -1,0 +1,125 @@
+"""The installed command, as a shell sees it."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import pytest
+
+from tardis_machine.version import __version__
+
+COMMAND = str(Path(sys.executable).parent / "tardis-machine")
+DEADLINE_SECONDS = 60
+
+
+def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, with no settings but the given ones."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TM_")}
+    kept.pop("PORT", None)
+    return subprocess.run(
+        [COMMAND, *words],
+        env={**kept, **environ},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+        check=False,
+    )
+
+
+def free_port() -> int:
+    """Return a port that is free now, as is the one after it."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            try:
+                two.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a cache with one simulated minute."""
+    out = tmp_path_factory.mktemp("sample")
+    words = ("--out", str(out), "--minutes", "1", "--exchanges", "bitmex", "--rate", "5")
+    assert run("simulate", *words).returncode == 0
+    return out
+
+
+def test_version_and_module_entry_agree() -> None:
+    module = subprocess.run(
+        [sys.executable, "-m", "tardis_machine", "-v"], capture_output=True, text=True, check=True
+    )
+    assert run("--version").stdout == module.stdout == f"{__version__}\n"
+
+
+def test_unknown_option_exits_with_2_and_says_so_on_standard_error() -> None:
+    result = run("--prot", "1")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "Unknown option '--prot'. Did you mean '--port'?\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        (["--port", "0"], {}),
+        (["--port", "65535"], {}),
+        (["--port", "1.5"], {}),
+        (["--port", ""], {}),
+        (["--port", "web"], {}),
+        ([], {"TM_PORT": "web"}),
+        (["--port", "8000"], {"PORT": "70000"}),
+    ],
+)
+def test_bad_port_is_refused_before_anything_starts(
+    words: list[str], environ: dict[str, str]
+) -> None:
+    result = run(*words, **environ)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "port" in result.stderr
+    assert "65534" in result.stderr
+
+
+def test_reader_that_leaves_a_pipe_early_causes_no_noise(sample: Path) -> None:
+    slices = " ".join(str(path) for path in sample.rglob("*") if path.is_file())
+    line = f"{COMMAND} normalize --exchange bitmex --data-types trade,book_change {slices} | true"
+    result = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+
+
+def test_server_prints_its_lines_serves_and_stops_on_a_signal(sample: Path) -> None:
+    port = free_port()
+    words = [COMMAND, "--offline", "--cache-dir", str(sample), "--port", str(port)]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            lines = [server.stdout.readline() for _ in range(4)]
+            options = {
+                "exchange": "bitmex",
+                "from": "2024-03-01",
+                "to": "2024-03-01T00:01",
+                "dataTypes": ["trade"],
+            }
+            url = f"http://127.0.0.1:{port}/replay-normalized?options={quote(json.dumps(options))}"
+            with urlopen(url, timeout=DEADLINE_SECONDS) as response:
+                records = [json.loads(line) for line in response]
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(DEADLINE_SECONDS)
+    assert lines[:3] == [
+        f"tardis-machine server v{__version__} is running \n",
+        f"HTTP port: {port}\n",
+        f"WS port: {port + 1}\n",
+    ]
+    assert {record["type"] for record in records} == {"trade"}
+    assert server.returncode == 0

@@ -1,0 +1,105 @@
+"""Every code block of the documents runs, unless its info string says why it cannot.
+
+Blocks of one document run in order, in one folder. `sh background` starts a server that the
+following blocks talk to.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+INTERPRETERS = {"sh": ["bash", "-euc"], "python": [sys.executable, "-c"]}
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
+LAST_START_LINE = "See "
+TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, how to treat it, its text."""
+
+    language: str
+    treatment: str
+    text: str
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in INTERPRETERS and not self.treatment.startswith("no-run")
+
+
+def blocks_of(document: Path) -> list[Block]:
+    found = BLOCK.findall(document.read_text())
+    return [Block(*info.partition(" ")[::2], text) for info, text in found]
+
+
+def has_code(document: Path) -> bool:
+    return any(block.is_run for block in blocks_of(document))
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@contextmanager
+def running(block: Block, cwd: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Run a server block while the blocks after it run."""
+    # `exec`, so that the signal reaches the server and not only its shell.
+    command = [*INTERPRETERS[block.language], f"exec {block.text}"]
+    with subprocess.Popen(
+        command, cwd=cwd, env=environ, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert any(line.startswith(LAST_START_LINE) for line in process.stdout), block.text
+            yield
+        finally:
+            process.terminate()
+            process.wait(TIMEOUT_SECONDS)
+
+
+def run(block: Block, cwd: Path, environ: Mapping[str, str]) -> None:
+    result = subprocess.run(
+        [*INTERPRETERS[block.language], block.text],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert result.returncode == 0, f"{block.text}\n{result.stdout}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("document", [*filter(has_code, DOCUMENTS)], ids=name_of)
+def test_code_blocks_run(document: Path, tmp_path: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TM_")}
+    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    with ExitStack() as servers:
+        for block in filter(lambda block: block.is_run, blocks_of(document)):
+            if block.treatment == "background":
+                servers.enter_context(running(block, tmp_path, environ))
+            else:
+                run(block, tmp_path, environ)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_block_names_its_language_and_why_it_is_not_run(document: Path) -> None:
+    for block in blocks_of(document):
+        assert block.language, block.text
+        assert re.fullmatch(r"|background|no-run: .+", block.treatment), block.treatment
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_links_lead_to_files(document: Path) -> None:
+    for target in LINK.findall(document.read_text()):
+        assert (document.parent / target).exists(), target

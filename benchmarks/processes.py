@@ -13,19 +13,17 @@ from pathlib import Path
 import psutil
 
 
-def free_ports(count: int = 2) -> int:
-    """Return the first of several neighbouring ports that are free now."""
+def free_ports() -> int:
+    """Return a port that is free now, as the next one is."""
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port + count < 65_535 and all(_is_free(port + offset) for offset in range(count)):
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
             return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def cpu_seconds(pid: int) -> float:

@@ -14,7 +14,10 @@ from tardis_machine.server.settings import ServerSettings
 log = structlog.get_logger(__name__)
 
 MAX_INCOMING_BYTES = 512 * 1024
-QUEUED_BYTES = 1024 * 1024
+PIECE_BYTES = 64 * 1024
+"""Written at once; asyncio moves what a socket does not take to the front after every send."""
+
+QUEUED_BYTES = 256 * 1024
 """Bytes that may wait for the client before production pauses."""
 
 PEER_TIMEOUT_MS = 120_000
@@ -75,8 +78,10 @@ class Connection:
         transport = self.request.transport
         if transport is None or self._socket.closed:
             raise ConnectionResetError("the peer has gone")
-        transport.write(text_frames(messages))
-        await self._drain(QUEUED_BYTES)
+        frames = text_frames(messages)
+        for start in range(0, len(frames), PIECE_BYTES):
+            transport.write(frames[start : start + PIECE_BYTES])
+            await self._drain(QUEUED_BYTES)
 
     async def close(self, code: int, reason: str) -> None:
         """Close with a code and a reason, cut to what a frame can carry."""

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SHOWN_FAILURES = "3"
 RATES = ROOT / "tests" / "conformance" / "rates.toml"
 
 
@@ -20,7 +21,8 @@ def main() -> None:
 
 def keeps_rate(runner: str, section: str, rate: float) -> bool:
     """Say whether a section passes at least `rate` per cent of its cases."""
-    command = [sys.executable, runner, "--only", section, "--min-pass", str(rate)]
+    options = ["--only", section, "--min-pass", str(rate), "--failures", SHOWN_FAILURES]
+    command = [sys.executable, runner, *options]
     print(f"conformance {section}, at least {rate} %", flush=True)
     return subprocess.run(command, cwd=ROOT).returncode == 0
 

@@ -1,0 +1,88 @@
+"""Golden files: raw lines of a venue and the records that must come out of them.
+
+A file holds one connection of one channel. A line that starts with `>` is fed, as recorded; the
+lines with `<` below it are what all mappers of the exchange emit for it, in order. A lone `>` is a
+disconnect. `#` starts a comment.
+
+    python -m tests.golden.cases bitmex/trade.txt
+
+replaces the `<` lines of a file with what the mappers emit now: read the difference before you
+commit it.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
+from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.model.control import encode_lines
+from tardis_machine.model.records import Record
+from tardis_machine.model.time import parse_us
+
+FOLDER = Path(__file__).parent
+NOW_US = parse_us("2100-01-01T00:00:00.000Z")
+
+
+@dataclass
+class Step:
+    """One line and the records it must give, as JSON lines."""
+
+    line: bytes
+    expected: list[bytes] = field(default_factory=list)
+
+
+def golden_files(exchange: str) -> list[Path]:
+    """Return the files of an exchange."""
+    return sorted((FOLDER / exchange).glob("*.txt"))
+
+
+def read_steps(path: Path) -> list[Step]:
+    """Read a file."""
+    steps: list[Step] = []
+    for line in path.read_bytes().splitlines():
+        if line.startswith(b">"):
+            steps.append(Step(line[2:]))
+        elif line.startswith(b"<"):
+            steps[-1].expected.append(line[2:])
+    return steps
+
+
+def new_normalizer(exchange: Exchange, line: bytes) -> Normalizer:
+    """Make mappers of all data types for a connection that starts with this line."""
+    start_us = parse_us(line[:LOCAL_DIGITS].decode() + "Z")
+    mappers = make_mappers(exchange, exchange.data_types, start_us, NOW_US, is_live=False)
+    return Normalizer(exchange, mappers)
+
+
+def map_steps(exchange: Exchange, lines: list[bytes]) -> Iterator[list[bytes]]:
+    """Yield what each line gives; an empty one starts a new connection."""
+    normalizer = None
+    for line in lines:
+        records: list[Record] = []
+        if not line:
+            normalizer = None
+        else:
+            normalizer = normalizer or new_normalizer(exchange, line)
+            normalizer.map_lines([line], records.append)
+        yield encode_lines(records).splitlines()
+
+
+def _rewrite(path: Path) -> None:
+    exchange = REGISTRY[path.parent.name]
+    kept = [line for line in path.read_bytes().splitlines() if not line.startswith(b"<")]
+    results = map_steps(exchange, [line[2:] for line in kept if line.startswith(b">")])
+    written = []
+    for line in kept:
+        written.append(line)
+        if line.startswith(b">"):
+            written += [b"< " + record for record in next(results)]
+    path.write_bytes(b"\n".join(written) + b"\n")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        _rewrite(FOLDER / name)

@@ -1,0 +1,40 @@
+"""Feeds messages to the mappers of an exchange."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.normalizer import Normalizer
+from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.model.records import Record
+from tardis_machine.model.time import parse_us
+
+LOCAL = "2024-03-01T00:00:00.123456Z"
+LINE_START = b"2024-03-01T00:00:00.1234567Z "
+NOW_US = parse_us("2100-01-01T00:00:00.000Z")
+
+
+def line(message: Any) -> bytes:
+    """Write a message as a recorded line."""
+    text = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return LINE_START + text
+
+
+def connect(exchange: str, *data_types: str, is_live: bool = False) -> Normalizer:
+    """Start a connection with fresh mappers."""
+    known = REGISTRY[exchange]
+    return Normalizer(known, make_mappers(known, data_types, 0, NOW_US, is_live=is_live))
+
+
+def feed(normalizer: Normalizer, *messages: Any) -> list[Any]:
+    """Return the records of messages on one connection."""
+    records: list[Record] = []
+    normalizer.map_lines([line(message) for message in messages], records.append)
+    return records
+
+
+def map_messages(exchange: str, data_types: str | Sequence[str], *messages: Any) -> list[Any]:
+    """Return the records of messages on a new connection."""
+    names = [data_types] if isinstance(data_types, str) else data_types
+    return feed(connect(exchange, *names), *messages)

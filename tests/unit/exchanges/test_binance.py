@@ -1,0 +1,34 @@
+"""What Binance's own ids add to combined streams."""
+
+from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.versions import replay_filters
+from tardis_machine.model.requests import Filter
+from tests.unit.exchanges.mapping import NOW_US, map_messages
+
+
+def test_delivery_asks_for_index_prices_by_pair() -> None:
+    filters = replay_filters(
+        REGISTRY["binance-delivery"], ["derivative_ticker"], ["BTCUSD_PERP"], 0, NOW_US
+    )
+    assert filters[-1] == Filter("indexPrice", ("btcusd",))
+    assert filters[0] == Filter("markPrice", ("btcusd_perp",))
+
+
+def test_index_price_waits_for_a_contract_of_its_pair() -> None:
+    index = {
+        "stream": "btcusd@indexPrice",
+        "data": {"e": "indexPriceUpdate", "i": "BTCUSD", "p": 5},
+    }
+    interest = [
+        {"stream": f"{name}@openInterest", "data": {"symbol": name, "openInterest": "1"}}
+        for name in ("ETHUSD_PERP", "BTCUSD_PERP", "BTCUSD_240628")
+    ]
+    records = map_messages("binance-delivery", "derivative_ticker", index, *interest)
+    assert [record.index_price or None for record in records] == [None, 5.0, 5.0]
+
+
+def test_only_delivery_reads_index_prices() -> None:
+    index = {"stream": "a@indexPrice", "data": {"e": "indexPriceUpdate", "i": "A", "p": 5}}
+    interest = {"stream": "a@openInterest", "data": {"symbol": "A", "openInterest": "1"}}
+    (record,) = map_messages("binance-futures", "derivative_ticker", index, interest)
+    assert not record.index_price

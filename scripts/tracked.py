@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # A path of the machine somebody worked on means nothing to the next reader. A registry host in a
 # lock or a script would override the mirror that the reader's own tools are set up for.
 FORBIDDEN = {
-    "a machine path": re.compile(r"(?<![\w.<>{}$~-])/(?:work|root|tmp|home)/\w"),
+    "a machine path": re.compile(r"(?<![\w.<>{}$~-])/(?:work|root|tmp|home)/[\w.]"),
     "a registry host": re.compile(
         r"\b(?:(?:files\.)?pythonhosted|pypi|crates|registry\.npmjs|repo1?\.maven|"
         r"(?:deb|security)\.debian|proxy\.golang)\.(?:apache\.)?(?:org|io)\b"

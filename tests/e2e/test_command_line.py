@@ -88,6 +88,16 @@ def test_bad_port_is_refused_before_anything_starts(
     assert "65534" in result.stderr
 
 
+def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
+    words = [COMMAND, "simulate", "--out", str(tmp_path), "--minutes", "1000000"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        while not any(path.is_file() for path in tmp_path.rglob("*")):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=DEADLINE_SECONDS)
+    assert (process.returncode, errors) == (1, "Interrupted.\n")
+
+
 def test_reader_that_leaves_a_pipe_early_causes_no_noise(sample: Path) -> None:
     slices = " ".join(str(path) for path in sample.rglob("*") if path.is_file())
     line = f"{COMMAND} normalize --exchange bitmex --data-types trade,book_change {slices} | true"

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from tardis_machine.exchanges.combined_streams import address, map_subscription
 from tardis_machine.exchanges.spec import Address
@@ -40,10 +41,7 @@ def test_absent_side_of_a_book_ticker_is_left_out() -> None:
     message = {"stream": "a@bookTicker", "data": {"s": "A", "b": "0", "B": None}}
     (record,) = map_messages("binance", "book_ticker", message)
     assert record.bid_price == 0.0
-    assert (record.bid_amount, record.ask_price) == (
-        type(record).bid_amount,
-        record.ask_amount,
-    ) or (not record.bid_amount and not record.ask_price)
+    assert record.bid_amount is record.ask_price is record.ask_amount is UNSET
     assert record.timestamp == LOCAL
 
 

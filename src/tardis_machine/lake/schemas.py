@@ -1,6 +1,7 @@
 """Spark and Arrow schemas, derived from the table declarations."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -53,6 +54,6 @@ def arrow_schema(table: Table) -> pa.Schema:
     return pa.schema([arrow_field(column) for column in table.columns])
 
 
-def arrow_field(column: Column) -> pa.Field:
+def arrow_field(column: Column) -> "pa.Field[Any]":
     """Return one column for Arrow."""
     return pa.field(column.name, _ARROW[column.type])

@@ -1,0 +1,52 @@
+"""Bus to Bronze: append every record, exactly once, readable or not."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tardis_machine.lake.decode import bronze_columns
+from tardis_machine.lake.schemas import arrow_schema, spark_schema
+from tardis_machine.lake.store import TABLE_PROPERTIES, Store
+from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
+
+QUERY = "ingest"
+VALUE = "envelope"
+
+
+def bronze_batch(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Turn records of a bus (its columns and `envelope`) into rows of `bronze.events`."""
+    schema = arrow_schema(EVENTS)
+    bus_times = records.column("bus_ts").cast(schema.field("bus_ts").type)
+    decoded = bronze_columns(records.column(VALUE), bus_times)
+    passed = {name: records.column(name) for name in (*_BUS_NAMES, VALUE)}
+    columns = {**decoded, **passed}
+    arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_BUS_NAMES = tuple(column.name for column in BUS_COLUMNS)
+
+
+def _bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return map(bronze_batch, batches)
+
+
+def bronze_events(records: DataFrame) -> DataFrame:
+    """Return rows of `bronze.events` for records of a bus."""
+    return records.mapInArrow(_bronze_batches, spark_schema(EVENTS))
+
+
+def ingest_writer(events: DataFrame, store: Store) -> DataStreamWriter:
+    """Return the streaming query that appends events; the caller sets its trigger and starts it."""
+    store.create(EVENTS)
+    return (
+        events.writeStream.format("delta")
+        .queryName(QUERY)
+        .outputMode("append")
+        .option("checkpointLocation", store.checkpoint(QUERY))
+        .option("path", store.path(EVENTS))
+        .partitionBy(*EVENTS.partition_by)
+        .options(**TABLE_PROPERTIES)
+    )

@@ -1,0 +1,168 @@
+"""The tables on disk: read, append, insert what is new, replace what changed.
+
+Tables live under one root and come into being with their first rows. Everything here is SQL or the
+DataFrame API, so that it runs the same in a local session, on a cluster and over Spark Connect.
+"""
+
+from collections.abc import Iterable
+from datetime import date
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tardis_machine.lake.errors import TableVersionError
+from tardis_machine.lake.schemas import spark_schema
+from tardis_machine.lake.tables import Table
+from tardis_machine.model.time import us_text
+
+_MISSING_TABLE = {"PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
+TABLE_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+}
+
+
+class Store:
+    """All tables below one root."""
+
+    def __init__(self, spark: SparkSession, root: str, catalog: str | None = None) -> None:
+        self.spark = spark
+        self.root = root.rstrip("/")
+        self._catalog = catalog
+        self._checked: set[str] = set()
+
+    def path(self, table: Table) -> str:
+        """Return where a table is."""
+        return f"{self.root}/{table.path}"
+
+    def checkpoint(self, query: str) -> str:
+        """Return where a streaming query keeps how far it is."""
+        return f"{self.root}/_checkpoints/{query}"
+
+    def exists(self, table: Table) -> bool:
+        """Say whether a table has ever been written; refuse one of another version."""
+        if table.name in self._checked:
+            return True
+        try:
+            found = self.spark.read.format("delta").load(self.path(table))
+            self._adopt(table, found.schema)
+        except AnalysisException as exc:
+            if exc.getCondition() in _MISSING_TABLE:
+                return False
+            raise
+        self._checked.add(table.name)
+        return True
+
+    def create(self, table: Table) -> None:
+        """Create an empty table unless it exists; for tables that are read as a stream."""
+        if not self.exists(table):
+            self.append(self.spark.createDataFrame([], spark_schema(table)), table)
+
+    def read(self, table: Table) -> DataFrame:
+        """Return all rows of a table; none when it does not exist yet."""
+        if not self.exists(table):
+            return self.spark.createDataFrame([], spark_schema(table))
+        return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
+
+    def append(self, rows: DataFrame, table: Table) -> None:
+        """Add rows."""
+        writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
+        if not self.exists(table):
+            writer = writer.options(**TABLE_PROPERTIES).partitionBy(*table.partition_by)
+        writer.save(self.path(table))
+        self._register(table)
+
+    def insert_new(self, rows: DataFrame, table: Table, *bounds: str) -> None:
+        """Add the rows whose key is not in the table yet.
+
+        Args:
+            rows: Rows without two of the same key.
+            table: Where they go.
+            bounds: Conditions on the table alone (`t`) that hold for every equal key. Literal ones
+                let Delta skip all other files, so that the cost follows the rows, not the table.
+        """
+        if not self.exists(table):
+            self.append(rows, table)
+            return
+        self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
+
+    def replace(self, rows: DataFrame, table: Table, *bounds: str) -> None:
+        """Make rows the only content of a table within the bounds, touching what differs.
+
+        Args:
+            rows: The whole content that the bounds should have, or with a column `is_gone` that
+                marks keys to delete.
+            table: Where they go.
+            bounds: As in `insert_new`.
+        """
+        if not self.exists(table):
+            self.append(rows.where("NOT is_gone"), table)
+            return
+        values = [name for name in table.column_names if name not in table.key]
+        differs = " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in values)
+        updates = ", ".join(f"{name} = s.{name}" for name in values)
+        self._merge(
+            rows,
+            table,
+            bounds,
+            "WHEN MATCHED AND s.is_gone THEN DELETE",
+            f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {updates}",
+            f"WHEN NOT MATCHED AND NOT s.is_gone THEN {_insert(table)}",
+        )
+
+    def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
+        keys = (f"t.{name} = s.{name}" for name in table.key)
+        condition = " AND ".join((*bounds, *keys))
+        self.spark.sql(
+            f"MERGE INTO delta.`{self.path(table)}` t USING {{rows}} s ON {condition} "
+            + " ".join(clauses),
+            rows=rows,
+        )
+
+    def _adopt(self, table: Table, found: StructType) -> None:
+        """Accept a table as it is, or add the columns it lacks; refuse other types."""
+        types = {field.name: field.dataType for field in found}
+        wanted = spark_schema(table)
+        for field in wanted:
+            if field.name in types and types[field.name] != field.dataType:
+                raise TableVersionError(
+                    f"{table.name} in {self.root} has {field.name} as "
+                    f"{types[field.name].simpleString()}, this version writes "
+                    f"{field.dataType.simpleString()}: another version wrote it. Use that version, "
+                    "or build a new lake under another root."
+                )
+        missing = [field for field in wanted if field.name not in types]
+        if missing:
+            added = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in missing)
+            self.spark.sql(f"ALTER TABLE delta.`{self.path(table)}` ADD COLUMNS ({added})")
+
+    def _register(self, table: Table) -> None:
+        if self._catalog is None or table.name in self._checked:
+            return
+        self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self._catalog}.{table.layer}")
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._catalog}.{table.name} USING delta "
+            f"LOCATION '{self.path(table)}'"
+        )
+
+
+def _insert(table: Table) -> str:
+    columns = ", ".join(table.column_names)
+    values = ", ".join(f"s.{name}" for name in table.column_names)
+    return f"INSERT ({columns}) VALUES ({values})"  # noqa: S608
+
+
+def between_days(column: str, first: date, last: date) -> str:
+    """Return a condition with literal bounds on a date of the target table."""
+    return f"t.{column} BETWEEN DATE '{first}' AND DATE '{last}'"
+
+
+def between_times(column: str, first_us: int, last_us: int) -> str:
+    """Return a condition with literal bounds, both included, on a time of the target table."""
+    return f"t.{column} BETWEEN {time_literal(first_us)} AND {time_literal(last_us)}"
+
+
+def time_literal(time_us: int) -> str:
+    """Return a time as SQL, the same in every time zone."""
+    return f"TIMESTAMP '{us_text(time_us)}'"

@@ -193,7 +193,7 @@ def _read_ask(request: web.Request) -> Ask:
         start=query["from"],
         offset=int(query["offset"]),
         minutes=int(query.get("sliceSize", "1")),
-        compression=query["compression"],
+        compression=query.get("compression", "gzip"),
         filters=None if filters is None else json.loads(filters),
         headers=dict(request.headers),
         path=request.raw_path,

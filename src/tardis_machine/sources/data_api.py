@@ -172,9 +172,9 @@ class DataApi:
             self._metrics.active_downloads.track_inprogress(),
             UnconfirmedFile(folder.base_path(request.start_us, minutes)) as file,
         ):
+            # aiohttp raises when the body ends before its announced length.
             async for data in response.content.iter_any():
                 file.write(data)
-            _check_length(response, file.size_bytes)
             path = file.confirm(suffix)
         self._metrics.downloaded_bytes.inc(file.size_bytes)
         stored = SliceFile(path, request.start_us, minutes, folder.is_whole_feed)
@@ -207,12 +207,6 @@ async def _error_text(response: aiohttp.ClientResponse) -> str:
         with suppress(SliceError):
             body = b"".join(decompress(BytesIO(body), suffix))
     return body.decode(errors="replace")
-
-
-def _check_length(response: aiohttp.ClientResponse, size_bytes: int) -> None:
-    expected_bytes = response.content_length
-    if expected_bytes is not None and size_bytes != expected_bytes:
-        raise aiohttp.ClientPayloadError(f"{size_bytes} of {expected_bytes} bytes arrived")
 
 
 def _count(headers: Mapping[str, str], name: str, default: int) -> int:

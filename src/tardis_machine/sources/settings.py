@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from tardis_machine.model.errors import SettingsError
+from tardis_machine.model.settings import computed_option, option
 
 Compression = Literal["zstd", "gzip"]
 
@@ -18,9 +19,7 @@ def _default_cache_dir() -> Path:
 class ArchiveSettings:
     """Where recorded data comes from, and how hard to try."""
 
-    endpoint: str = field(
-        default="https://api.tardis.dev/v1", metadata={"help": "Base address of the data API."}
-    )
+    endpoint: str = option("https://api.tardis.dev/v1", "Base address of the data API.")
     api_key: str | None = field(
         default=None,
         repr=False,
@@ -30,55 +29,41 @@ class ArchiveSettings:
             "secret": True,
         },
     )
-    cache_dir: Path = field(
-        default_factory=_default_cache_dir, metadata={"help": "Root folder of cached slices."}
+    cache_dir: Path = computed_option(
+        _default_cache_dir,
+        "Root folder of cached slices.",
+        shown_default="<system temp dir>/.tardis-cache",
     )
-    offline: bool = field(
-        default=False, metadata={"help": "Read the cache only and never use the network."}
-    )
-    trust_cache: bool = field(
+    offline: bool = option(default=False, help="Read the cache only and never use the network.")
+    trust_cache: bool = option(
         default=False,
-        metadata={
-            "help": "Also take the first and last minute of a range from the cache, without "
-            "asking the data API whether the key grants access to the range."
-        },
+        help="Also take the first and last minute of a range from the cache, without asking the "
+        "data API whether the key grants access to the range.",
     )
-    compression: Compression = field(
-        default="zstd", metadata={"help": "Compression asked of the data API: zstd or gzip."}
+    compression: Compression = option("zstd", "Compression asked of the data API: zstd or gzip.")
+    http_proxy: str | None = option(
+        None, "Proxy for all requests to the data API.", fallback_env="HTTP_PROXY"
     )
-    http_proxy: str | None = field(
-        default=None, metadata={"help": "Proxy for all requests to the data API."}
+    max_concurrent_requests: int = option(
+        60, "Requests in flight at once, over all replays of this process.", minimum=1
     )
-    max_concurrent_requests: int = field(
-        default=60,
-        metadata={"help": "Requests in flight at once, over all replays of this process."},
+    max_slices_ahead: int = option(
+        240,
+        "Slices of one replay that may lie on disk before their reader gets to them.",
+        minimum=1,
     )
-    max_slices_ahead: int = field(
-        default=240,
-        metadata={
-            "help": "Slices of one replay that may lie on disk before their reader gets to them."
-        },
+    max_attempts: int = option(30, "Attempts per slice before its error is final.", minimum=1)
+    retry_budget_seconds: float = option(
+        600, "Time spent on the attempts for one slice before its error is final.", minimum=0
     )
-    max_attempts: int = field(
-        default=30, metadata={"help": "Attempts per slice before its error is final."}
+    retry_delay_max_seconds: float = option(
+        120, "Longest computed pause between two attempts.", minimum=0
     )
-    retry_budget_seconds: float = field(
-        default=600,
-        metadata={"help": "Time spent on the attempts for one slice before its error is final."},
+    retry_after_max_seconds: float = option(
+        300, "Longest pause that the data API can ask for by Retry-After.", minimum=0
     )
-    retry_delay_max_seconds: float = field(
-        default=120, metadata={"help": "Longest computed pause between two attempts."}
-    )
-    retry_after_max_seconds: float = field(
-        default=300,
-        metadata={"help": "Longest pause that the data API can ask for by Retry-After."},
-    )
-    connect_timeout_seconds: float = field(
-        default=30, metadata={"help": "Longest wait for a connection."}
-    )
-    idle_timeout_seconds: float = field(
-        default=135, metadata={"help": "Longest silence of a connection in use."}
-    )
+    connect_timeout_seconds: float = option(30, "Longest wait for a connection.", minimum=0)
+    idle_timeout_seconds: float = option(135, "Longest silence of a connection in use.", minimum=0)
 
     def __post_init__(self) -> None:
         problems = [text for is_wrong, text in self._checks() if is_wrong]

@@ -84,6 +84,14 @@ async def test_the_key_of_the_request_wins_and_no_key_sends_no_header(tmp_path: 
     assert "Authorization" not in stub.asks[1].headers
 
 
+async def test_a_proxy_gets_all_requests(tmp_path: Path) -> None:
+    async with DataApiStub(recorded(1)) as proxy:
+        address = f"http://127.0.0.1:{proxy.port}"
+        async with archive("http://data.invalid/v1", tmp_path, http_proxy=address) as source:
+            assert await read(source, 0, 1) == all_lines(0, 1)
+    assert proxy.asks[0].headers["Host"] == "data.invalid"
+
+
 async def test_the_whole_feed_is_asked_for_by_the_minute(tmp_path: Path) -> None:
     async with (
         DataApiStub(recorded(5), suggested_minutes=10) as stub,

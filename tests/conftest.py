@@ -1,7 +1,11 @@
 """What every test run shares."""
 
+import logging
 import os
+from collections.abc import Iterator
 
+import pytest
+import structlog
 from hypothesis import settings
 
 pytest_plugins = ["tests.servers.plugin"]
@@ -9,3 +13,16 @@ pytest_plugins = ["tests.servers.plugin"]
 # A busy machine must not fail a property test; a run in CI must be the same each time.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("project")
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """Give a test the process's logging as it is at start, and put it back afterwards."""
+    root, ours = logging.getLogger(), logging.getLogger("tardis_machine")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    structlog.reset_defaults()
+    yield
+    root.handlers[:] = handlers
+    root.level, ours.level = levels
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()

@@ -10,6 +10,8 @@ from tardis_machine.cli.frame import find_command
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.version import __version__
 
+pytestmark = pytest.mark.usefixtures("restored_logging")
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -73,11 +75,12 @@ def test_problems_of_every_kind_come_together_with_exit_code_2(capsys: Captured)
     code = main(["simulate", "--minutes", "none", "--sed", "1"], {"TM_SIMULATE_SEEDS": "1"})
     lines = capsys.readouterr().err.splitlines()
     assert code == 2
-    assert lines == [
+    assert lines[:2] == [
         "Unknown option '--sed'. Did you mean '--seed'?",
         "Unknown variable TM_SIMULATE_SEEDS. Did you mean 'TM_SIMULATE_SEED'?",
-        "minutes must be an integer. Got 'none' from --minutes.",
     ]
+    assert lines[2].startswith("minutes must be an integer")
+    assert lines[2].endswith("Got 'none' from --minutes.")
 
 
 def test_unknown_name_in_a_value_is_a_usage_error(tmp_path: Path, capsys: Captured) -> None:

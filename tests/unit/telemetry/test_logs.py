@@ -2,7 +2,6 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -11,15 +10,7 @@ from tardis_machine.model.settings import Secret
 from tardis_machine.telemetry.logs import LogSettings, configure_logs
 
 
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """Undo what a test sets up: logging is the process's own state."""
-    root, ours = logging.getLogger(), logging.getLogger("tardis_machine")
-    before = root.handlers[:], root.level, ours.level
-    yield
-    root.handlers[:], root.level, ours.level = before[0], before[1], before[2]
-    logging.captureWarnings(capture=False)
-    structlog.reset_defaults()
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 @pytest.fixture

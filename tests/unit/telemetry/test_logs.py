@@ -9,7 +9,6 @@ import structlog
 from tardis_machine.model.settings import Secret
 from tardis_machine.telemetry.logs import LogSettings, configure_logs
 
-
 pytestmark = pytest.mark.usefixtures("restored_logging")
 
 

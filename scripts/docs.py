@@ -13,7 +13,7 @@ import msgspec
 
 from tardis_machine.app.options import Option, choices_of, options_of
 from tardis_machine.cli.commands import COMMANDS
-from tardis_machine.cli.help import metavar, shown_default
+from tardis_machine.cli.help import meaning, metavar, shown_default
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
@@ -73,7 +73,7 @@ def row_of(option: Option) -> tuple[str, ...]:
     flag = option.name if option.declared.is_argument else f"--{option.name}{value}"
     names = [f"`{flag}`", f"`{option.env}`", f"`{option.key}`"]
     default = shown_default(option)
-    return (*names, f"`{default}`" if default else "", option.declared.help)
+    return (*names, f"`{default}`" if default else "", meaning(option))
 
 
 def metrics_document() -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import re
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tardis_machine.model.settings import GROUP, Declaration, GroupDeclaration, Secret
@@ -45,6 +45,11 @@ class Option:
     def is_list(self) -> bool:
         """Say whether it holds any number of values."""
         return get_origin(self.annotation) is tuple
+
+    @property
+    def is_map(self) -> bool:
+        """Say whether it holds keys and values."""
+        return get_origin(self.annotation) in (dict, Mapping)
 
     @property
     def is_flag(self) -> bool:

@@ -1,16 +1,12 @@
 """Help text, derived from the declarations."""
 
-import tempfile
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tardis_machine.app.options import Option, choices_of, options_of
-
-if TYPE_CHECKING:
-    from tardis_machine.cli.commands import Command
+from tardis_machine.cli.commands import Command
 
 PROGRAM = "tardis-machine"
 _WIDTH = 100
@@ -22,7 +18,7 @@ case. The command line wins over the environment, the environment over the file.
 read from a file: --api-key-file."""
 
 
-def help_text(command: "Command", commands: Sequence["Command"]) -> str:
+def help_text(command: Command, commands: Sequence[Command]) -> str:
     """Describe a command: usage, options in groups with their defaults, where values come from."""
     options = options_of(command.settings)
     is_default = command is commands[0]
@@ -47,9 +43,12 @@ def metavar(option: Option) -> str:
         return "<secret>"
     if option.field.endswith("_bytes"):
         return "<size>"
+    if option.is_list:
+        return "<text,…>"
+    if option.is_map:
+        return "<key:value,…>"
     names = {int: "number", float: "number", Path: "path", bool: "true|false"}
-    fallback = "text,…" if option.is_list else "text"
-    return f"<{names.get(option.annotation, fallback)}>"
+    return f"<{names.get(option.annotation, 'text')}>"
 
 
 def shown_default(option: Option) -> str:
@@ -63,12 +62,25 @@ def shown_default(option: Option) -> str:
         return str(default).lower()
     if isinstance(default, tuple):
         return ",".join(map(str, default))
-    if isinstance(default, Path):
-        return str(default).replace(tempfile.gettempdir(), "<system temp dir>")
+    if option.field.endswith("_bytes") and default:
+        return _size(default)
     return "" if default is None or default == {} else str(default)
 
 
-def _usage(command: "Command", options: Iterable[Option], *, is_default: bool) -> str:
+def meaning(option: Option) -> str:
+    """Return what an option does, with the variable of wider use that it also reads."""
+    fallback = option.declared.fallback_env
+    return option.declared.help + (f" {fallback} counts too." if fallback else "")
+
+
+def _size(count: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count % factor == 0:
+            return f"{count // factor} {unit}"
+    return str(count)
+
+
+def _usage(command: Command, options: Iterable[Option], *, is_default: bool) -> str:
     arguments = "".join(f" [{option.field}]" for option in options if option.declared.is_argument)
     if is_default:
         return f"Usage: {PROGRAM} [options]\n       {PROGRAM} <command> [options]"
@@ -95,7 +107,7 @@ def _heading(settings: type) -> str:
 def _option_line(option: Option) -> str:
     value = "" if option.is_flag else f" {metavar(option)}"
     default = "" if option.is_flag else shown_default(option)
-    text = option.declared.help + (f" [{default}]" if default else "")
+    text = meaning(option) + (f" [{default}]" if default else "")
     return _line(f"--{option.name}{value}", text)
 
 

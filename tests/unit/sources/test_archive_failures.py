@@ -123,6 +123,13 @@ async def test_an_unknown_encoding_is_final(tmp_path: Path) -> None:
     assert files_in(tmp_path) == []
 
 
+async def test_a_missing_encoding_means_gzip(tmp_path: Path) -> None:
+    fault = Fault(offset=1, replaces_body=gzip.compress(lines(1)), headers={"Content-Encoding": ""})
+    data, _, _ = await read_through(tmp_path, fault)
+    assert data == all_lines(0, 4)
+    assert "2024/03/01/00/01.json.gz" in cached_names(tmp_path)
+
+
 async def test_an_impossible_address_is_final(tmp_path: Path) -> None:
     async with archive("http://[broken", tmp_path) as source:
         with pytest.raises(SourceError, match="cannot be asked"):

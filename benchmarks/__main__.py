@@ -20,10 +20,10 @@ def main() -> None:
     chosen = [word for word in words if word != "--write"]
     for name in chosen or names():
         print(f"\n{name}: {machine()}\n", flush=True)
-        output = measured(name)
+        lines = [machine(), "", *measured(name)]
         if "--write" in words:
-            text = DOCUMENT.read_text()
-            DOCUMENT.write_text(with_section(text, name, f"{machine()}\n\n{output.strip()}"))
+            text = "\n".join(lines).rstrip()
+            DOCUMENT.write_text(with_section(DOCUMENT.read_text(), name, text))
 
 
 def names() -> list[str]:
@@ -32,17 +32,17 @@ def names() -> list[str]:
     return [path.stem for path in modules if "\ndef main(" in path.read_text()]
 
 
-def measured(name: str) -> str:
-    """Run a benchmark, show what it prints as it comes, and return it."""
+def measured(name: str) -> list[str]:
+    """Run a benchmark, show what it prints as it comes, and return the lines."""
     command = [sys.executable, "-m", f"benchmarks.{name}"]
     lines = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
-            lines.append(line)
+            lines.append(line.rstrip())
     if process.returncode:
         sys.exit(f"benchmark {name} failed")
-    return "".join(lines)
+    return lines
 
 
 def machine() -> str:

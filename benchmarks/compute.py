@@ -19,8 +19,8 @@ from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnaps
 from tardis_machine.model.time import parse_us, us_text
 
 START_US = parse_us("2024-03-01T00:00:00.000000Z")
-CHUNK_RECORDS = 1000
-ROUNDS = 5
+CHUNK_RECORDS = 250
+ROUNDS = 15
 
 
 class Market:
@@ -82,7 +82,6 @@ def cpu_us(work: Callable[[], object], count: int) -> float:
     """Return the CPU time of `work` per unit in µs, the best of some rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
-        gc.collect()
         started = time.process_time_ns()
         work()
         best = min(best, time.process_time_ns() - started)
@@ -193,13 +192,13 @@ def merge(inputs: list[list[list[Record]]]) -> Iterator[list[Record]]:
 
 def main() -> None:
     small = Market(tick=0.5, levels=2000, mean_depth=12)
-    measure_books("bitmex-like", small, (1, 1, 1, 1, 2, 2, 3), 20_000)
+    measure_books("bitmex-like", small, (1, 1, 1, 1, 1, 2, 3), 4_000)
     large = Market(tick=0.1, levels=1000, mean_depth=60)
-    measure_books("binance-futures-like", large, (10, 15, 20, 25, 30), 8_000)
-    measure_bars(20_000)
+    measure_books("binance-futures-like", large, (10, 15, 20, 25, 30), 1_000)
+    measure_bars(5_000)
     for streams in (2, 5):
-        measure_merge(streams, 50_000, is_interleaved=True)
-        measure_merge(streams, 50_000, is_interleaved=False)
+        measure_merge(streams, 20_000, is_interleaved=True)
+        measure_merge(streams, 20_000, is_interleaved=False)
 
 
 if __name__ == "__main__":

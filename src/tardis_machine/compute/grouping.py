@@ -61,19 +61,20 @@ def group_levels(
         prices: The grouped price of each.
         depth: How many groups are wanted.
     """
-    group_prices: list[float] = []
-    amounts: list[float] = []
-    last = math.nan
+    groups: list[BookLevel] = []
+    group_price, group_amount = math.nan, 0.0
     count = 0
     for level in levels:
         price = prices[level.price]
-        if price == last:
-            amounts[-1] += level.amount
-        elif len(amounts) == depth:
-            break
+        if price == group_price:
+            group_amount += level.amount
         else:
-            group_prices.append(price)
-            amounts.append(level.amount)
-            last = price
+            if count > 0:
+                groups.append(BookLevel(group_price, group_amount))
+            if len(groups) == depth:
+                return groups, count
+            group_price, group_amount = price, level.amount
         count += 1
-    return list(map(BookLevel, group_prices, amounts)), count
+    if count > 0:
+        groups.append(BookLevel(group_price, group_amount))
+    return groups, count

@@ -9,6 +9,8 @@ from http import HTTPStatus
 
 import msgspec
 
+from tests.servers.faults import AbortAfter, AbortBefore, Delay, Pass
+
 THROTTLED = "ProvisionedThroughputExceededException"
 SHARD_RECORDS_PER_SECOND = 1_000
 SHARD_BYTES_PER_SECOND = 1_048_576
@@ -69,32 +71,6 @@ class FailCall:
     code: str
     status: int = HTTPStatus.BAD_REQUEST
     message: str = "refused by the fault proxy"
-
-
-@dataclass(frozen=True)
-class AbortBefore:
-    """Close the connection, or reset it; nothing is stored."""
-
-    is_reset: bool = False
-
-
-@dataclass(frozen=True)
-class AbortAfter:
-    """Store everything, then close the connection, or reset it, instead of answering."""
-
-    is_reset: bool = False
-
-
-@dataclass(frozen=True)
-class Delay:
-    """Store everything and answer late."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Pass:
-    """Do nothing to this call: a place in a plan between two faults."""
 
 
 Fault = FailRecords | FailCall | AbortBefore | AbortAfter | Delay | Pass

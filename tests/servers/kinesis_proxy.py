@@ -11,15 +11,12 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from tests.servers.faults import AbortAfter, AbortBefore, Delay, FaultPlan
 from tests.servers.kinesis_faults import (
-    AbortAfter,
-    AbortBefore,
-    Delay,
     FailCall,
     FailRecords,
     Fault,
     HashRange,
-    Pass,
     PutCall,
     PutRecord,
     ShardLimit,
@@ -48,8 +45,7 @@ class KinesisProxy(ServerThread):
     def __init__(self, target: str, *, port: int | None = None) -> None:
         super().__init__(port=port)
         self._target = f"http://{target}/"
-        self._plan: deque[Fault] = deque()
-        self._always: Fault = Pass()
+        self._plan: FaultPlan[Fault] = FaultPlan()
         self._every_call: FailCall | None = None
         self._limit: ShardLimit | None = None
         self._ranges: dict[str, tuple[list[HashRange], float]] = {}
@@ -65,7 +61,7 @@ class KinesisProxy(ServerThread):
 
     def always(self, fault: Fault) -> None:
         """Spoil every PutRecords call after the plan."""
-        self.do(lambda: setattr(self, "_always", fault))
+        self.do(lambda: self._plan.repeat(fault))
 
     def refuse_every_call(self, fault: FailCall) -> None:
         """Refuse all operations, not only PutRecords, as a service does a bad login."""
@@ -82,7 +78,7 @@ class KinesisProxy(ServerThread):
 
     def _forget_faults(self) -> None:
         self._plan.clear()
-        self._always, self._every_call, self._limit = Pass(), None, None
+        self._every_call, self._limit = None, None
 
     async def open(self) -> None:
         """Listen on the port."""
@@ -118,7 +114,7 @@ class KinesisProxy(ServerThread):
             return _abort(request, is_reset=True)
 
     async def _put(self, request: web.Request, call: dict[str, Any]) -> web.StreamResponse:
-        fault = self._plan.popleft() if self._plan else self._always
+        fault = self._plan.take()
         records = await self._records(request, call)
         refused = self._refused(records, fault)
         stream = call["StreamName"]

@@ -4,7 +4,9 @@ Servers of the whole run start when the first test asks for one. A test may kill
 after it they are healed. Every test gets its own topic, stream, subject or hub.
 """
 
+import gc
 import secrets
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
+from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats, NatsCluster
@@ -184,3 +187,36 @@ async def kinesis_stream(kinesis: Kinesis | Elsewhere) -> str:
         waiter = client.get_waiter("stream_exists")
         await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})
     return name
+
+
+@pytest.fixture(scope="session")
+def event_hubs_of_run() -> Iterator[EventHubs | Elsewhere]:
+    """Start one Event Hubs namespace for the run."""
+    if elsewhere := Elsewhere.from_environment("TM_TEST_EVENT_HUBS"):
+        yield elsewhere
+        return
+    with EventHubs() as namespace:
+        yield namespace
+
+
+@pytest.fixture
+def event_hubs(event_hubs_of_run: EventHubs | Elsewhere) -> Iterator[EventHubs | Elsewhere]:
+    """Give the run's Event Hubs namespace and heal it afterwards."""
+    event_hubs_of_run.heal()
+    yield event_hubs_of_run
+    event_hubs_of_run.heal()
+
+
+@pytest.fixture
+def unclosed_sockets_allowed() -> Iterator[None]:
+    """Let azure-eventhub forget the sockets of connections that failed, as it does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.fixture
+def event_hub(event_hubs: EventHubs) -> str:
+    """Give a hub of two partitions."""
+    return event_hubs.create_hub(unique_name("hub"))

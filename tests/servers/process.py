@@ -82,6 +82,7 @@ class ServerProcess(Lifecycle):
 
     name: ClassVar[str]
     start_seconds: ClassVar[float] = 60
+    has_pipes: ClassVar[bool] = False
 
     def __init__(self, *, port: int | None = None, directory: Path | None = None) -> None:
         self.port = port or free_port()
@@ -126,6 +127,11 @@ class ServerProcess(Lifecycle):
         return self._process is not None and self._process.poll() is None
 
     @property
+    def working_directory(self) -> Path:
+        """Return where the process runs."""
+        return self.directory
+
+    @property
     def log_path(self) -> Path:
         """Return the file with everything the server printed."""
         return self.directory / "server.log"
@@ -135,7 +141,9 @@ class ServerProcess(Lifecycle):
         if self.is_running:
             raise ServerFailedError(f"{self.name} is already running.")
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = spawn(self.command(), self.log_path, self.directory)
+        self._process = spawn(
+            self.command(), self.log_path, self.working_directory, has_pipes=self.has_pipes
+        )
         self._is_paused = False
         try:
             self._wait_until_ready()
@@ -150,7 +158,7 @@ class ServerProcess(Lifecycle):
         while time.monotonic() < deadline:
             if not self.is_running:
                 raise ServerFailedError(f"{self.name} exited.\n{self._log_tail()}")
-            if self._is_listening():
+            if self.is_listening():
                 try:
                     return self.ping()
                 except Exception as exc:
@@ -160,7 +168,8 @@ class ServerProcess(Lifecycle):
             f"{self.name} was not ready in {self.start_seconds} s ({reason}).\n{self._log_tail()}"
         )
 
-    def _is_listening(self) -> bool:
+    def is_listening(self) -> bool:
+        """Say whether the port is open and our process is the one that opened it."""
         # An open port proves nothing on a shared machine: it must belong to our process.
         try:
             connections = psutil.Process(self.pid).net_connections("tcp")
@@ -183,15 +192,21 @@ class ServerProcess(Lifecycle):
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
-        self._process = None
+        self._reap()
 
     def kill(self) -> None:
         """End the server by SIGKILL, as a crash would."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
-            self._process = None
+            self._reap()
+
+    def _reap(self) -> None:
+        assert self._process is not None
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process = None
 
     def restart(self) -> None:
         """Stop the server if it runs and start it again on the same port and data."""
@@ -217,7 +232,7 @@ class ServerProcess(Lifecycle):
     def heal(self) -> None:
         """Bring the server back, whatever a test did to it."""
         if not self.is_running:
-            self._process = None
+            self.kill()
             self.start()
         elif self._is_paused:
             self.resume()

@@ -11,6 +11,8 @@ import nats
 import redis.asyncio
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession, get_session
+from azure.eventhub import EventData
+from azure.eventhub.aio import EventHubConsumerClient
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.servers.kinesis import LOGIN as KINESIS_LOGIN
@@ -190,3 +192,67 @@ async def _read_shard(client: Any, stream: str, shard_id: str) -> list[Received]
         is_end = not page["Records"] and page["MillisBehindLatest"] == 0
         iterator = None if is_end else page.get("NextShardIterator")
     return records
+
+
+async def read_event_hub(address: str, hub: str) -> list[Received]:
+    """Return every event of a hub, partition by partition."""
+    async with _event_hub_client(address, hub) as client:
+        ids = await client.get_partition_ids()
+        places = await asyncio.gather(*map(client.get_partition_properties, ids))
+    wanted = {
+        place["id"]: place["last_enqueued_sequence_number"] - place["beginning_sequence_number"] + 1
+        for place in places
+        if not place["is_empty"]
+    }
+    found = await asyncio.gather(
+        *(_read_partition(address, hub, number, count) for number, count in wanted.items())
+    )
+    return [record for records in found for record in records]
+
+
+def _event_hub_client(address: str, hub: str) -> EventHubConsumerClient:
+    return EventHubConsumerClient.from_connection_string(
+        address, "$Default", eventhub_name=hub, retry_total=0
+    )
+
+
+async def _read_partition(address: str, hub: str, number: str, count: int) -> list[Received]:
+    records: list[Received] = []
+    is_complete = asyncio.Event()
+
+    async def keep(_: Any, events: list[EventData]) -> None:
+        records.extend(_from_event_hub(event, number) for event in events)
+        if len(records) >= count:
+            is_complete.set()
+
+    async with _event_hub_client(address, hub) as client:
+        receiving = asyncio.create_task(
+            client.receive_batch(
+                keep, partition_id=number, starting_position="-1", max_wait_time=1, prefetch=1000
+            )
+        )
+        try:
+            async with asyncio.timeout(READ_SECONDS):
+                await is_complete.wait()
+        finally:
+            # Left alone it would sleep for its whole load-balancing interval before it ends.
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+    return records[:count]
+
+
+def _from_event_hub(event: EventData, number: str) -> Received:
+    headers = {_text(name): _text(value) for name, value in (event.properties or {}).items()}
+    if event.message_id is not None:
+        headers["message_id"] = _text(event.message_id)
+    key = event.partition_key
+    return Received(
+        value=b"".join(event.body),
+        key=None if key is None else _text(key),
+        headers=headers,
+        partition=number,
+    )
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -7,18 +7,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
+from tests.servers.faults import AbortAfter, AbortBefore, Delay, Pass
 from tests.servers.kinesis import Kinesis
 from tests.servers.kinesis_faults import (
     ACCESS_DENIED,
     EXPIRED_TOKEN,
     INTERNAL_FAILURE,
     THROTTLE_CALL,
-    AbortAfter,
-    AbortBefore,
-    Delay,
     FailCall,
     FailRecords,
-    Pass,
     ShardLimit,
 )
 from tests.servers.readers import kinesis_client, read_kinesis

@@ -21,6 +21,9 @@ from aiohttp import web
 from tardis_machine.model.time import MINUTE_US, ms_text, parse_us
 from tardis_machine.sources.cache import FeedFolder, SliceFile
 
+KEEPALIVE_SECONDS = 0.5
+"""Idle connections close soon, so that tests can count what is left open."""
+
 Slices = Mapping[tuple[str, str], bytes]
 """Recorded lines by exchange and minute (`2024-03-01T00:05`)."""
 

@@ -16,6 +16,7 @@ import pytest
 from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
 from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
+from tests.servers.kafka_mock import KafkaMock
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats, NatsCluster
 from tests.servers.process import free_port
@@ -71,6 +72,13 @@ def kafka_proxy(kafka: Kafka) -> Iterator[TcpProxy]:
     _, _, port = kafka.proxy_address.rpartition(":")
     with TcpProxy(kafka.proxied_address, port=int(port)) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def kafka_mock() -> Iterator[KafkaMock]:
+    """Start a mock cluster of three brokers that answer with errors on request."""
+    with KafkaMock() as cluster:
+        yield cluster
 
 
 @pytest.fixture

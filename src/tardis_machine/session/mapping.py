@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
+from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer, mapping_error
 from tardis_machine.exchanges.spec import Emit, Exchange
 from tardis_machine.exchanges.versions import make_mappers
 from tardis_machine.model.control import Disconnect
@@ -53,12 +53,18 @@ class SegmentMapper:
         """Map lines of one connection."""
         self._last_line = lines[-1]
         if self._normalizer is None:
-            start_us = parse_us(_local_text(lines[0]))
+            start_us = self._recorded_us(lines[0])
             mappers = make_mappers(
                 self._exchange, self._source_types, start_us, self._clock(), is_live=False
             )
             self._normalizer = Normalizer(self._exchange, mappers)
         self._normalizer.map_lines(lines, emit)
+
+    def _recorded_us(self, line: bytes) -> int:
+        try:
+            return parse_us(_local_text(line))
+        except ValueError as error:
+            raise mapping_error(self._exchange.id, line, error) from error
 
     def _disconnect(self, emit: Emit) -> None:
         # Markers before the first line, and repeated ones, say nothing new.

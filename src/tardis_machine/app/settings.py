@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tardis_machine.model.settings import REQUIRED, argument, group, option
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.sources.simulator.settings import SimulatorSettings
 from tardis_machine.telemetry.logs import LogSettings
@@ -27,6 +28,7 @@ class ServeSettings(CommandSettings):
     )
     server: ServerSettings = group(ServerSettings)
     archive: ArchiveSettings = group(ArchiveSettings)
+    publishing: PublishingSettings = group(PublishingSettings)
 
 
 @dataclass(frozen=True, kw_only=True)

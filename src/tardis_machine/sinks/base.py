@@ -70,6 +70,10 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     is_duplicate: bool = False
     """The bus had the event already."""
 
+    is_shared: bool = False
+    """With `BAD_RECORD`: the bus refused several events together and did not say which one is to
+    blame; the outbox sends them in halves until it stands alone."""
+
 
 OK = Result(Outcome.OK)
 DUPLICATE = Result(Outcome.OK, is_duplicate=True)
@@ -82,7 +86,8 @@ class Sink(Protocol):
     max_batch_bytes: int
     max_batch_delay_seconds: float
     keeps_order: bool
-    """The client itself keeps the order per key while it retries, as librdkafka does."""
+    """The client itself keeps the order per key while it retries, as librdkafka does: events that
+    come back are held up per destination, not per key."""
 
     def open(self) -> None:
         """Connect; raise SinkUnavailableError (retried) or SinkError (parks the bus)."""

@@ -1,0 +1,73 @@
+"""Headers of an event, the same on every bus that has them."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from tardis_machine.bronze.envelope import Series
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.settings import MessageId
+
+PAYLOAD_CASE = "payloadCase"
+DATA_TYPE = "dataType"
+EVENT_ID = "eventId"
+DELIVERY_ID = "deliveryId"
+
+_CACHED_SERIES = 131_072
+_T = TypeVar("_T")
+
+
+class SeriesCache(dict[Series, _T]):
+    """Remembers what is derived from a series; `cache[series]` makes it when it is missing."""
+
+    def __init__(self, make: Callable[[Series], _T]) -> None:
+        self._make = make
+
+    def __missing__(self, series: Series) -> _T:
+        if len(self) >= _CACHED_SERIES:
+            self.clear()
+        made = self[series] = self._make(series)
+        return made
+
+
+class Headers:
+    """The headers of events of one bus.
+
+    Args:
+        static: the operator's own headers.
+        meta_prefix: leads the names of ingest metadata; None leaves it out.
+    """
+
+    def __init__(self, static: Mapping[str, str], meta_prefix: str | None = None) -> None:
+        self._static = dict(static)
+        self._meta_prefix = meta_prefix
+        self._shared: SeriesCache[tuple[tuple[str, str], ...]] = SeriesCache(self._make)
+
+    def shared(self, series: Series) -> tuple[tuple[str, str], ...]:
+        """Return the headers that all events of a series have."""
+        return self._shared[series]
+
+    def of(self, event: Event) -> list[tuple[str, str]]:
+        """Return all headers of an event."""
+        return [
+            *self._shared[event.series],
+            (EVENT_ID, event.event_id),
+            (DELIVERY_ID, event.delivery_id),
+        ]
+
+    def _make(self, series: Series) -> tuple[tuple[str, str], ...]:
+        headers = dict(self._meta(series))
+        headers |= self._static
+        headers |= {PAYLOAD_CASE: series.case.camel, DATA_TYPE: series.data_type}
+        return tuple(headers.items())
+
+    def _meta(self, series: Series) -> Mapping[str, str]:
+        if self._meta_prefix is None:
+            return {}
+        return {f"{self._meta_prefix}{key}": value for key, value in series.meta.items()}
+
+
+def message_id(event: Event, kind: MessageId) -> str | None:
+    """Return the id by which a bus may recognise a repeated delivery."""
+    if kind == "sequence":
+        return event.delivery_id
+    return event.event_id if kind == "content" else None

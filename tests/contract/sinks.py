@@ -1,0 +1,204 @@
+"""What every sink must do, written once.
+
+A bus is done when its subclass of `SinkContract` passes against a real server::
+
+    class TestKafka(SinkContract):
+        @pytest.fixture
+        def bus(self, kafka, kafka_topic) -> BusUnderTest:
+            return KafkaUnderTest(kafka, kafka_topic)
+"""
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from tardis_machine.bronze.encode import Encoder
+from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.routing import Router
+from tardis_machine.model.records import Trade
+from tardis_machine.model.time import us_text
+from tardis_machine.sinks.base import Event, Outcome, Sink
+from tardis_machine.sinks.registry import make_sink
+from tardis_machine.sinks.settings import BusSettings, EventBusSettings
+
+START_US = 1_709_251_200_000_000
+DEADLINE_SECONDS = 60.0
+
+
+class Received(NamedTuple):
+    """One event as a consumer of the bus sees it."""
+
+    key: str
+    """Ordering key; the destination on buses without one."""
+    event_id: str
+    delivery_id: str
+    data: bytes
+
+
+class BusUnderTest(Protocol):
+    """A real server with a destination of this test's own."""
+
+    settings: BusSettings
+    """Settings that publish to that destination."""
+    too_large_bytes: int | None
+    """Size of an envelope that the bus refuses for its size; None: it has no such limit."""
+
+    def received(self) -> Sequence[Received]:
+        """Return everything stored so far, events of one key in their stored order."""
+
+    def take_down(self) -> None:
+        """Make the server unreachable, as a crash or a cut network does."""
+
+    def bring_back(self) -> None:
+        """Make the server reachable again, with what it had stored."""
+
+
+def make_events(
+    router: Router, count: int, *, symbols: Sequence[str] = ("XBTUSD",), first: int = 0
+) -> list[Event]:
+    """Return events of several symbols in turn, numbered on from `first`."""
+    records = [
+        Trade(
+            symbol=symbols[number % len(symbols)],
+            exchange="bitmex",
+            id=str(number),
+            price=60_000.0 + number,
+            amount=1.0,
+            side="buy",
+            timestamp=us_text(START_US + number),
+            local_timestamp=us_text(START_US + number),
+        )
+        for number in range(first, first + count)
+    ]
+    envelopes = Encoder("tester", Origin.REPLAY, {"request_id": "r-1"}).encode(records, START_US)
+    events = []
+    for number, envelope in enumerate(envelopes, first):
+        route = router.route(envelope.series)
+        assert route is not None
+        events.append(
+            Event(
+                route=route,
+                series=envelope.series,
+                data=envelope.data,
+                event_id=envelope.identity,
+                delivery_id=f"tester-boot-{number}",
+                enqueued_at=time.monotonic(),
+            )
+        )
+    return events
+
+
+def enlarged(event: Event, size: int) -> Event:
+    """Return an event whose envelope has at least this many bytes and is still an envelope."""
+    # Field 9 is the `meta` map: an entry holds key (1) and value (2).
+    entry = b"\x0a\x03pad\x12" + _varint(size) + b"x" * size
+    data = event.data + b"\x4a" + _varint(len(entry)) + entry
+    return Event(
+        route=event.route,
+        series=event.series,
+        data=data,
+        event_id=event.event_id,
+        delivery_id=event.delivery_id,
+        enqueued_at=event.enqueued_at,
+    )
+
+
+def wait_until(is_true: Callable[[], bool], what: str) -> None:
+    """Wait for something to become true, with a generous deadline."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not is_true():
+        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        time.sleep(0.01)
+
+
+def first_ids_per_key(received: Sequence[Received]) -> dict[str, list[str]]:
+    """Return per key the ids in the order of their first arrival."""
+    ids: dict[str, dict[str, None]] = {}
+    for event in received:
+        ids.setdefault(event.key, {})[event.event_id] = None
+    return {key: list(seen) for key, seen in ids.items()}
+
+
+def expected_ids_per_key(
+    events: Sequence[Event], key_of: Callable[[Event], str]
+) -> dict[str, list[str]]:
+    """Return per key the ids in the order in which events were given."""
+    ordered = sorted(events, key=key_of)
+    return {
+        key: [event.event_id for event in group]
+        for key, group in itertools.groupby(ordered, key=key_of)
+    }
+
+
+class SinkContract:
+    """What every sink must do; a subclass only says how to build its bus (fixture `bus`)."""
+
+    def open_sink(self, bus: BusUnderTest) -> Sink:
+        sink = make_sink(bus.settings, bus.settings.resolve(EventBusSettings(producer_id="tester")))
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while True:
+            try:
+                sink.open()
+            except Exception:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+            else:
+                return sink
+
+    def key_of(self, event: Event) -> str:
+        return event.route.key or event.route.destination
+
+    def test_batch_is_stored_in_order_with_ids_and_bytes(self, bus: BusUnderTest) -> None:
+        sink = self.open_sink(bus)
+        events = make_events(bus.settings.router(), 300, symbols=("XBTUSD", "ETHUSD", "SOLUSD"))
+        results = sink.send(events)
+        sink.close(5)
+        assert [result.outcome for result in results] == [Outcome.OK] * len(events)
+        received = bus.received()
+        assert first_ids_per_key(received) == expected_ids_per_key(events, self.key_of)
+        by_id = {event.event_id: event for event in received}
+        for event in events:
+            assert by_id[event.event_id].delivery_id == event.delivery_id
+            assert by_id[event.event_id].data.startswith(event.data)
+
+    def test_batches_follow_one_another_in_order(self, bus: BusUnderTest) -> None:
+        sink = self.open_sink(bus)
+        router = bus.settings.router()
+        events = make_events(router, 200)
+        for start in range(0, len(events), 50):
+            results = sink.send(events[start : start + 50])
+            assert {result.outcome for result in results} == {Outcome.OK}
+        sink.close(5)
+        assert first_ids_per_key(bus.received()) == expected_ids_per_key(events, self.key_of)
+
+    def test_too_large_event_is_refused_alone(self, bus: BusUnderTest) -> None:
+        if bus.too_large_bytes is None:
+            return
+        sink = self.open_sink(bus)
+        events = make_events(bus.settings.router(), 5, symbols=("XBTUSD", "ETHUSD"))
+        events[2] = enlarged(events[2], bus.too_large_bytes)
+        results = sink.send(events)
+        assert results[2].outcome is Outcome.BAD_RECORD
+        assert results[2].reason
+        # What shares the batch or the key with it is stored, now or when it is sent again.
+        again = [event for event, result in zip(events, results, strict=True) if _may_retry(result)]
+        if again:
+            assert {result.outcome for result in sink.send(again)} == {Outcome.OK}
+        sink.close(5)
+        stored = {event.event_id for event in bus.received()}
+        assert stored == {event.event_id for event in events} - {events[2].event_id}
+
+
+def _may_retry(result: object) -> bool:
+    outcome = getattr(result, "outcome", None)
+    return outcome in (Outcome.TRANSIENT, Outcome.AMBIGUOUS)
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])

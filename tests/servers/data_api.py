@@ -21,9 +21,6 @@ from aiohttp import web
 from tardis_machine.model.time import MINUTE_US, ms_text, parse_us
 from tardis_machine.sources.cache import FeedFolder, SliceFile
 
-KEEPALIVE_SECONDS = 0.5
-"""Idle connections close soon, so that tests can count what is left open."""
-
 Slices = Mapping[tuple[str, str], bytes]
 """Recorded lines by exchange and minute (`2024-03-01T00:05`)."""
 
@@ -77,6 +74,8 @@ class DataApiStub:
     suggested_minutes: int = 1
     port: int = 0
     omits_slice_size: bool = False
+    closes_connections: bool = False
+    """Close each connection after one response, for tests that count what is left open."""
     faults: list[Fault] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)
     in_flight: int = 0
@@ -116,9 +115,12 @@ class DataApiStub:
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         try:
-            return await self._serve(request)
+            response = await self._serve(request)
         finally:
             self.in_flight -= 1
+        if self.closes_connections:
+            response.force_close()
+        return response
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         ask = _read_ask(request)

@@ -102,7 +102,7 @@ class MockCluster:
         client = new_client(PRODUCER, None, text, ctypes.c_size_t(len(text)))
         new_cluster = self._function("rd_kafka_mock_cluster_new", ctypes.c_void_p)
         self._cluster = ctypes.c_void_p(new_cluster(ctypes.c_void_p(client), brokers))
-        if not self._cluster:
+        if self._cluster.value is None:
             raise RuntimeError(f"No mock cluster: {text.value.decode()}")
         self._call("start_request_tracking", result=None)
 

@@ -99,7 +99,7 @@ class Nats(ServerProcess):
                 "cert_file": str(self._certificates.cert),
                 "key_file": str(self._certificates.key),
             }
-        return configuration | self._settings
+        return {**configuration, **self._settings}
 
     def _authorization(self) -> dict[str, Any]:
         if self._token is not None:

@@ -1,5 +1,6 @@
 """Where the real servers are on this machine, and what to run when one is missing."""
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -44,8 +45,9 @@ def java() -> Path:
     )
 
 
+@functools.cache
 def _java_version(launcher: Path) -> int:
-    command = [launcher, "-XshowSettings:properties", "-version"]
+    command = [str(launcher), "-XshowSettings:properties", "-version"]
     answer = subprocess.run(command, check=False, capture_output=True, text=True)
     for line in answer.stderr.splitlines():
         name, _, value = line.partition("=")

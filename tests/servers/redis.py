@@ -93,7 +93,7 @@ class Redis(ServerProcess):
                 "tls-ca-cert-file": str(self._certificates.ca),
                 "tls-auth-clients": "optional",
             }
-        return settings | self._options
+        return {**settings, **self._options}
 
     def ping(self) -> None:
         """Send PING; a server that still loads its file answers with an error."""

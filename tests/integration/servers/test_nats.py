@@ -102,22 +102,17 @@ async def test_tls_server_takes_clients_that_trust_our_authority(
         assert len(await read_nats(server.address, "s", tls=trusting)) == 1
 
 
-async def test_replicated_stream_changes_its_leader_and_outlives_a_node(
+async def test_replicated_stream_takes_messages_after_its_leader_stepped_down(
     nats_cluster: NatsCluster,
 ) -> None:
     await create_stream(nats_cluster.address, "s", replicas=3)
-    await publish(nats_cluster.address, "s.x", "before")
     async with await connect_nats(nats_cluster.address) as client:
         context = client.jetstream()
-        first = (await context.stream_info("s")).cluster.leader
+        leader = first = (await context.stream_info("s")).cluster.leader
         await client.request("$JS.API.STREAM.LEADER.STEPDOWN.s", timeout=10)
-        leader = first
         async with asyncio.timeout(30):
             while leader in {None, first}:
                 leader = (await context.stream_info("s")).cluster.leader
-        follower = next(n for n in nats_cluster.nodes if n.node_name != leader)
-    follower.kill()
-    rest = ",".join(node.address for node in nats_cluster.nodes if node is not follower)
-    await publish(rest, "s.x", "after")
-    nats_cluster.heal()
-    assert len(await read_nats(nats_cluster.address, "s")) == 2
+    assert leader in {node.node_name for node in nats_cluster.nodes}
+    await publish(nats_cluster.address, "s.x", "after")
+    assert len(await read_nats(nats_cluster.address, "s")) == 1

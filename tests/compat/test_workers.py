@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from tests.compat.conftest import FROM, TO, Client
+from tests.servers.data_api import DataApiStub, Fault
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}
 NATIVE = {"exchange": "bitmex", "from": FROM, "to": TO}
@@ -59,3 +60,77 @@ async def test_dead_worker_is_replaced(client: Client) -> None:
             await asyncio.sleep(0.05)
     for _ in range(6):
         assert len(await client.lines("/replay", RAW)) == 6
+
+
+def process_metric(text: str, name: str) -> float:
+    return float(next(line for line in text.splitlines() if line.startswith(name)).split()[-1])
+
+
+async def test_metrics_answer_for_every_worker(client: Client) -> None:
+    sent = 'tardis_machine_server_messages_total{exchange="bitmex",route="/replay"}'
+    # Kept open, so that the next connection goes to the other worker.
+    async with client.session.get(client.machine.http_url + "/health-check"):
+        for _ in range(4):
+            await client.lines("/replay", RAW)
+    async with asyncio.timeout(60):
+        while process_metric((await client.get("/metrics"))[2], sent) != 24:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    _, _, text = await client.get("/metrics")
+    assert process_metric(text, "tardis_machine_process_workers") == 2
+
+
+async def test_counts_survive_the_worker_that_made_them(client: Client) -> None:
+    sent = 'tardis_machine_server_messages_total{exchange="bitmex",route="/replay"}'
+    for _ in range(4):
+        await client.lines("/replay", RAW)
+    seen = [process_metric((await client.get("/metrics"))[2], sent)]
+    before = worker_pids()
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        while len(worker_pids()) < 2 or set(worker_pids()) & set(before):
+            await asyncio.sleep(0.05)
+            seen.append(process_metric((await client.get("/metrics"))[2], sent))
+    assert seen == sorted(seen)
+    _, _, text = await client.get("/metrics")
+    assert process_metric(text, "tardis_machine_process_worker_deaths_total") == 2
+
+
+async def test_more_connections_than_a_worker_can_have_queued_are_all_served(
+    client: Client,
+) -> None:
+    settings = client.machine.settings.server
+
+    async def fetch() -> int:
+        reader, writer = await asyncio.open_connection(settings.host, settings.port)
+        writer.write(b"GET /health-check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        body = await reader.read()
+        writer.close()
+        return body.count(b"Healthy")
+
+    for pid in worker_pids():
+        os.kill(pid, signal.SIGSTOP)
+    waiting = [asyncio.create_task(fetch()) for _ in range(800)]
+    await asyncio.sleep(0.5)
+    for pid in worker_pids():
+        os.kill(pid, signal.SIGCONT)
+    async with asyncio.timeout(120):
+        assert sum(await asyncio.gather(*waiting)) == 800
+
+
+class TestRequestLimit:
+    """Workers that share a limit on requests to the data API."""
+
+    @pytest.fixture
+    def server_options(self) -> dict[str, Any]:
+        return {"workers": 2, "max_concurrent_requests": 2}
+
+    async def test_limit_holds_for_all_workers_together(
+        self, client: Client, data_api: DataApiStub
+    ) -> None:
+        data_api.faults = [Fault(times=None, delay_seconds=0.1)]
+        filters = [{"channel": "trade", "symbols": [f"S{number}"]} for number in range(6)]
+        await asyncio.gather(
+            *(client.lines("/replay", {**RAW, "filters": [each]}) for each in filters)
+        )
+        assert data_api.max_in_flight == 2

@@ -6,6 +6,7 @@ import pickle
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from tardis_machine.app.settings import ServeSettings
 from tardis_machine.model.errors import TardisMachineError
@@ -15,6 +16,7 @@ from tardis_machine.server.workers import listen_with_workers
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
 from tardis_machine.telemetry.metrics import Metrics
+from tardis_machine.telemetry.process import watch_process
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Chunks make many short-lived lists and no cycles; the default thresholds cost 10 % of the CPU."""
@@ -26,13 +28,14 @@ def system_clock() -> int:
 
 
 @asynccontextmanager
-async def open_services(settings: ServeSettings) -> AsyncIterator[Services]:
+async def open_services(settings: ServeSettings, metrics: Metrics) -> AsyncIterator[Services]:
     """Open what request handlers share."""
-    async with ArchiveSource(settings.archive) as archive:
+    watch_process(metrics)
+    async with ArchiveSource(settings.archive, metrics=metrics.archive) as archive:
         yield Services(
             settings=settings.server,
             archive=archive,
-            metrics=Metrics(),
+            metrics=metrics,
             clock=system_clock,
             started_us=system_clock(),
         )
@@ -46,13 +49,13 @@ async def open_server(settings: ServeSettings) -> AsyncIterator[None]:
     count = worker_count(settings)
     try:
         if count > 1:
-            bootstrap = pickle.dumps(settings)
+            bootstrap = pickle.dumps(settings_of_one(settings, count))
             async with listen_with_workers(
                 settings.server, count, "tardis_machine.app.worker", bootstrap
             ):
                 yield
         else:
-            async with open_services(settings) as services, listen(services):
+            async with open_services(settings, Metrics()) as services, listen(services):
                 tune_collector()
                 yield
     except OSError as error:
@@ -67,6 +70,12 @@ def worker_count(settings: ServeSettings) -> int:
     if settings.server.cluster_mode or settings.server.workers == 0:
         return len(os.sched_getaffinity(0))
     return settings.server.workers
+
+
+def settings_of_one(settings: ServeSettings, count: int) -> ServeSettings:
+    """Return the settings of one worker, whose share of the limits is its own."""
+    share = max(1, settings.archive.max_concurrent_requests // count)
+    return replace(settings, archive=replace(settings.archive, max_concurrent_requests=share))
 
 
 def tune_collector() -> None:

@@ -1,35 +1,42 @@
-"""Entry point of a worker process: `python -m tardis_machine.app.worker <descriptor>`."""
+"""Entry point of a worker process.
+
+`python -m tardis_machine.app.worker <descriptor> <folder for metrics> <index>`
+"""
 
 import asyncio
 import pickle
 import signal
 import socket
 import sys
+from pathlib import Path
 
 from tardis_machine.app.settings import ServeSettings
 from tardis_machine.app.wiring import open_services, tune_collector
 from tardis_machine.server.worker import serve_passed_connections
+from tardis_machine.telemetry.exposition import SharedRegistry
 from tardis_machine.telemetry.logs import configure_logs
+from tardis_machine.telemetry.metrics import Metrics
 
 MAX_BOOTSTRAP_BYTES = 1 << 20
 
 
-async def run(channel: socket.socket, settings: ServeSettings) -> None:
+async def run(channel: socket.socket, settings: ServeSettings, registry: SharedRegistry) -> None:
     """Serve passed connections with services of this process's own."""
-    async with open_services(settings) as services:
+    async with open_services(settings, Metrics(registry)) as services:
         tune_collector()
-        await serve_passed_connections(channel, services)
+        await serve_passed_connections(channel, services, registry.share)
 
 
 def main() -> None:
     """Take settings from the parent, then serve until it closes the channel."""
     # A terminal sends Ctrl-C to every process; only the parent acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as channel:
+    descriptor, metrics_folder, index = sys.argv[1:]
+    with socket.socket(fileno=int(descriptor)) as channel:
         # The parent is ours and passes what it was started with.
         settings = pickle.loads(channel.recv(MAX_BOOTSTRAP_BYTES))  # noqa: S301
         configure_logs(settings.logs)
-        asyncio.run(run(channel, settings))
+        asyncio.run(run(channel, settings, SharedRegistry(Path(metrics_folder), index)))
 
 
 if __name__ == "__main__":

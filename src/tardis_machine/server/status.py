@@ -2,10 +2,10 @@
 
 import msgspec
 from aiohttp import web
-from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from tardis_machine.server.services import Services
+from tardis_machine.telemetry.exposition import expose
 from tardis_machine.telemetry.health import read_health
 
 
@@ -17,5 +17,5 @@ def health_check(services: Services) -> web.Response:
 
 def metrics(services: Services) -> web.Response:
     """Expose every metric to Prometheus."""
-    body = generate_latest(services.metrics.registry)
+    body = expose(services.metrics.registry.collect())
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

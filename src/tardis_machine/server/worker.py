@@ -2,7 +2,10 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 
+import structlog
 from aiohttp import web
 
 from tardis_machine.server.listeners import open_runners
@@ -11,12 +14,16 @@ from tardis_machine.server.workers import HTTP, READY
 
 REPORT_SECONDS = 0.5
 
+log = structlog.get_logger(__name__)
 
-async def serve_passed_connections(channel: socket.socket, services: Services) -> None:
+
+async def serve_passed_connections(
+    channel: socket.socket, services: Services, share_metrics: Callable[[], object]
+) -> None:
     """Serve the connections the parent passes, until it closes the channel."""
     channel.setblocking(False)
     async with open_runners(services) as (http, ws), asyncio.TaskGroup() as tasks:
-        report = tasks.create_task(_report_load(channel, http, ws))
+        report = tasks.create_task(_report(channel, share_metrics, http, ws))
         await asyncio.get_running_loop().sock_sendall(channel, READY)
         while passed := await _receive(channel):
             port, connection = passed
@@ -40,7 +47,12 @@ async def _receive(channel: socket.socket) -> tuple[bytes, socket.socket] | None
                 continue
             except ConnectionError:
                 return None
-            return (port, socket.socket(fileno=descriptors[0])) if descriptors else None
+            if not port:
+                return None
+            if descriptors:
+                return port, socket.socket(fileno=descriptors[0])
+            # The system drops what the table of open files has no room for.
+            log.error("connection lost: too many open files")
     finally:
         loop.remove_reader(channel)
 
@@ -51,11 +63,15 @@ async def _adopt(connection: socket.socket, runner: web.AppRunner) -> None:
     await asyncio.get_running_loop().connect_accepted_socket(runner.server, connection)
 
 
-async def _report_load(channel: socket.socket, *runners: web.AppRunner) -> None:
-    """Tell the parent how many connections are open."""
+async def _report(
+    channel: socket.socket, share_metrics: Callable[[], object], *runners: web.AppRunner
+) -> None:
+    """Tell the parent how many connections are open, and siblings what was counted."""
+    loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        open_connections = sum(
-            len(runner.server.connections) for runner in runners if runner.server
-        )
-        await asyncio.get_running_loop().sock_sendall(channel, str(open_connections).encode())
+        share_metrics()
+        load = sum(len(runner.server.connections) for runner in runners if runner.server)
+        # A parent that is gone is noticed by whoever receives from it.
+        with suppress(ConnectionError):
+            await loop.sock_sendall(channel, str(load).encode())

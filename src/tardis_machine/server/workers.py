@@ -9,15 +9,19 @@ worker that dies is started again.
 import asyncio
 import socket
 import sys
+import tempfile
 import zlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.telemetry.exposition import retire
+from tardis_machine.telemetry.process import worker_deaths
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +34,9 @@ MAX_HEAD_BYTES = 65_536
 PEEK_SECONDS = 5.0
 BACKLOG = 1024
 STOP_SECONDS = 5.0
+BUSY_SECONDS = 0.01
+"""Pause when a worker's queue or the process's table of files is full."""
+
 _FIRST_RESTART_SECONDS = 0.1
 _LONGEST_RESTART_SECONDS = 5.0
 
@@ -56,10 +63,13 @@ class Worker:
 class Workers:
     """Starts workers, keeps them running and hands connections to them."""
 
-    def __init__(self, count: int, command: Sequence[str], bootstrap: bytes) -> None:
+    def __init__(
+        self, count: int, command: Sequence[str], bootstrap: bytes, metrics_folder: Path
+    ) -> None:
         self._count = count
         self._command = command
         self._bootstrap = bootstrap
+        self._metrics_folder = metrics_folder
         self._workers: dict[int, Worker] = {}
         self._changed = asyncio.Condition()
 
@@ -75,6 +85,7 @@ class Workers:
                 self._workers.pop(index, None)
                 await asyncio.shield(worker.stop())
             log.error("worker died", worker=index, exit_code=worker.process.returncode)
+            retire(self._metrics_folder, str(index), worker_deaths(1))
             lived = asyncio.get_running_loop().time() - started
             pause = (
                 _FIRST_RESTART_SECONDS if lived > 60 else min(pause * 2, _LONGEST_RESTART_SECONDS)
@@ -87,18 +98,22 @@ class Workers:
             await self._changed.wait_for(lambda: len(self._workers) == self._count)
 
     async def hand_over(self, connection: socket.socket, port: bytes, session: str | None) -> None:
-        """Pass a connection on and forget it."""
-        with connection:
-            while True:
-                worker = await self._choose(session)
-                worker.load += 1
-                try:
-                    socket.send_fds(worker.channel, [port], [connection.fileno()])
-                except OSError:
-                    # It died this moment; another one, or its successor, takes the connection.
-                    self._workers.pop(worker.index, None)
-                    continue
-                return
+        """Pass a connection on; the caller closes its own copy."""
+        while True:
+            worker = await self._choose(session)
+            worker.load += 1
+            try:
+                socket.send_fds(worker.channel, [port], [connection.fileno()])
+            except BlockingIOError:
+                # It has many waiting already; by now another one may have less to do.
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
+            except OSError:
+                # It died this moment; another one, or its successor, takes the connection.
+                if self._workers.get(worker.index) is worker:
+                    del self._workers[worker.index]
+                continue
+            return
 
     async def _choose(self, session: str | None) -> Worker:
         async with self._changed:
@@ -115,6 +130,8 @@ class Workers:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
                 str(theirs.fileno()),
+                str(self._metrics_folder),
+                str(index),
                 pass_fds=[theirs.fileno()],
                 stdin=asyncio.subprocess.DEVNULL,
             )
@@ -140,23 +157,35 @@ async def listen_with_workers(
     settings: ServerSettings, count: int, worker_module: str, bootstrap: bytes
 ) -> AsyncIterator[None]:
     """Serve both ports with several processes while the body runs."""
-    workers = Workers(count, [sys.executable, "-m", worker_module], bootstrap)
     with (
+        tempfile.TemporaryDirectory(prefix="tardis-machine-") as folder,
         socket.create_server((settings.host, settings.port), backlog=BACKLOG) as http,
         socket.create_server((settings.host, settings.port + 1), backlog=BACKLOG) as ws,
     ):
+        command = [sys.executable, "-m", worker_module]
+        workers = Workers(count, command, bootstrap, Path(folder))
         async with asyncio.TaskGroup() as tasks:
-            running = [
-                *(tasks.create_task(workers.supervise(index)) for index in range(count)),
-                tasks.create_task(_accept(http, HTTP, workers)),
-                tasks.create_task(_accept(ws, WS, workers)),
-            ]
+            running = [tasks.create_task(workers.supervise(index)) for index in range(count)]
             try:
                 await workers.wait_until_ready()
-                yield
+                # The ports close before the workers stop: nobody is left waiting for an answer.
+                async with _accepting(ws, WS, workers), _accepting(http, HTTP, workers):
+                    yield
             finally:
                 for task in running:
                     task.cancel()
+
+
+@asynccontextmanager
+async def _accepting(listener: socket.socket, port: bytes, workers: Workers) -> AsyncIterator[None]:
+    """Accept connections while the body runs, then close the port."""
+    with listener:
+        async with asyncio.TaskGroup() as tasks:
+            accept = tasks.create_task(_accept(listener, port, workers))
+            try:
+                yield
+            finally:
+                accept.cancel()
 
 
 async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> None:
@@ -165,13 +194,20 @@ async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> Non
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
         while True:
-            connection, _ = await loop.sock_accept(listener)
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # The table of open files is full, or the peer left before it was served.
+                log.warning("connection not accepted", error=str(error))
+                await asyncio.sleep(BUSY_SECONDS)
+                continue
             tasks.create_task(_dispatch(connection, port, workers))
 
 
 async def _dispatch(connection: socket.socket, port: bytes, workers: Workers) -> None:
-    session = await _peek_session(connection) if port == WS else None
-    await workers.hand_over(connection, port, session)
+    with connection:
+        session = await _peek_session(connection) if port == WS else None
+        await workers.hand_over(connection, port, session)
 
 
 async def _peek_session(connection: socket.socket) -> str | None:

@@ -28,6 +28,10 @@ COMPUTED_PATTERNS = (
     "quote_<n>ms|s|m",
 )
 
+MAX_DEPTH = 10_000
+"""Deepest snapshot. Levels a book lacks are written too, so every record takes this much space."""
+_ANY_DEPTH = f"an integer up to {MAX_DEPTH}"
+
 _MILLISECONDS = (("ms", 1), ("s", 1000), ("m", 60_000))
 _BAR_UNITS: tuple[tuple[str, BarKind, int], ...] = (
     ("ticks", "tick", 1),
@@ -48,6 +52,7 @@ class TradeBarSpec(msgspec.Struct, frozen=True):
         if not self.name:
             default = f"trade_bar_{number_text(self.interval)}{_BAR_SUFFIXES[self.kind]}"
             msgspec.structs.force_setattr(self, "name", default)
+        _check_interval(self)
 
 
 class BookSnapshotSpec(msgspec.Struct, frozen=True):
@@ -64,6 +69,11 @@ class BookSnapshotSpec(msgspec.Struct, frozen=True):
             grouped = "" if self.grouping is None else f"_grouped{number_text(self.grouping)}"
             default = f"book_snapshot_{self.depth}{grouped}_{number_text(self.interval)}ms"
             msgspec.structs.force_setattr(self, "name", default)
+        _check_interval(self)
+        if not 0 <= self.depth <= MAX_DEPTH:
+            raise _out_of_bounds("depth", self.depth, self.name, _ANY_DEPTH)
+        if self.grouping is not None and not 0 < self.grouping < math.inf:
+            raise _out_of_bounds("grouping", self.grouping, self.name, "a step above 0")
 
 
 ComputedSpec: TypeAlias = TradeBarSpec | BookSnapshotSpec
@@ -127,12 +137,14 @@ def _parse_book_snapshot(name: str) -> BookSnapshotSpec:
     parts = name.split("_")
     if len(parts) not in (4, 5):
         raise _invalid(name)
-    depth = _number(parts[2], "depth", name)
+    depth = whole(_number(parts[2], "depth", name))
+    if not isinstance(depth, int):
+        raise _out_of_bounds("depth", depth, name, _ANY_DEPTH)
     grouping = None
     if len(parts) == 5:
         grouping = whole(_number(parts[3].replace("grouped", ""), "interval", name))
     interval = _milliseconds(parts[-1], name)
-    return BookSnapshotSpec(int(depth), interval, grouping, name)
+    return BookSnapshotSpec(depth, interval, grouping, name)
 
 
 def _parse_quote(name: str) -> BookSnapshotSpec:
@@ -158,6 +170,15 @@ def _number(text: str, what: str, name: str) -> float:
     if math.isnan(number):
         raise RequestError(f"invalid {what}: {text}, data type: {name}")
     return number
+
+
+def _check_interval(spec: ComputedSpec) -> None:
+    if not 0 <= spec.interval < math.inf:
+        raise _out_of_bounds("interval", spec.interval, spec.name, "0 or more")
+
+
+def _out_of_bounds(what: str, value: float, name: str, expected: str) -> RequestError:
+    return RequestError(f"invalid {what}: {value}, data type: {name}. Please provide {expected}.")
 
 
 def _invalid(name: str) -> RequestError:

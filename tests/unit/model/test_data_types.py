@@ -60,6 +60,37 @@ def test_malformed_name_is_refused_in_the_known_words(name: str, text: str) -> N
     assert str(caught.value) == text
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("book_snapshot_1000000000_1s", "invalid depth: 1000000000, data type: book_snapshot_1000"),
+        ("book_snapshot_10001_1s", "invalid depth: 10001, data type: book_snapshot_10001_1s. Plea"),
+        (
+            "book_snapshot_-1_1s",
+            "invalid depth: -1, data type: book_snapshot_-1_1s. Please provide",
+        ),
+        ("book_snapshot_2.5_1s", "invalid depth: 2.5, data type: book_snapshot_2.5_1s."),
+        ("book_snapshot_Infinity_1s", "invalid depth: inf, data type: book_snapshot_Infinity_1s."),
+        ("book_snapshot_5_grouped0_1s", "invalid grouping: 0, data type: book_snapshot_5_grouped0"),
+        ("book_snapshot_5_grouped-1_1s", "invalid grouping: -1, data type: book_snapshot_5_"),
+        ("book_snapshot_5_-1s", "invalid interval: -1000, data type: book_snapshot_5_-1s."),
+        ("quote_-1ms", "invalid interval: -1, data type: quote_-1ms."),
+        ("trade_bar_-5ticks", "invalid interval: -5, data type: trade_bar_-5ticks."),
+        ("trade_bar_1e999vol", "invalid interval: inf, data type: trade_bar_1e999vol."),
+    ],
+)
+def test_number_out_of_bounds_is_refused(name: str, text: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_computed(name)
+    assert str(caught.value).startswith(text)
+
+
+def test_bounds_hold_for_specs_made_by_callers() -> None:
+    assert BookSnapshotSpec(10_000, 0).depth == 10_000
+    with pytest.raises(RequestError, match="integer up to 10000"):
+        BookSnapshotSpec(10_001, 0)
+
+
 def test_spec_without_a_name_gets_the_usual_one() -> None:
     assert TradeBarSpec("volume", 1.5).name == "trade_bar_1.5vol"
     assert BookSnapshotSpec(5, 100, 0.5).name == "book_snapshot_5_grouped0.5_100ms"

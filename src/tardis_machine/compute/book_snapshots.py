@@ -84,10 +84,12 @@ class _SideView:
         return True
 
     def _read(self) -> bytes:
+        """Write the visible levels."""
         side, depth = self.side, self._depth
-        text = side.text(depth)
         present = len(side.levels)
-        return text if present >= depth else self._filled_up(text, present)
+        if present >= depth:
+            return side.text(depth)
+        return self._filled_up(side.text(depth), present)
 
     def _filled_up(self, text: bytes, levels: int) -> bytes:
         """Add `{}` for levels that the book does not have."""
@@ -177,8 +179,26 @@ class _OnChange(_Snapshot):
     __slots__ = ()
 
     def emit(self, change: BookChange, out: list[Record]) -> None:
-        if self._follow():
-            out.append(self._record(change, change.timestamp))
+        # `_follow` and `_record` written out: this runs for every change of every book.
+        bids, asks = self._bids, self._asks
+        differs = bids.side.changed_depth < bids.reach and bids.rebuild()
+        if asks.side.changed_depth < asks.reach and asks.rebuild():
+            differs = True
+        if differs:
+            out.append(
+                EncodedBookSnapshot(
+                    symbol=change.symbol,
+                    exchange=change.exchange,
+                    name=self._name,
+                    depth=self._depth,
+                    interval=self._interval,
+                    grouping=self._grouping,
+                    bids=bids.raw,
+                    asks=asks.raw,
+                    timestamp=change.timestamp,
+                    local_timestamp=change.local_timestamp,
+                )
+            )
 
 
 class _Periodic(_Snapshot):

@@ -93,10 +93,6 @@ class BookSide:
 
     def apply(self, changes: Sequence[BookLevel]) -> None:
         """Set the amounts of some levels, in order; amount 0 removes a level."""
-        self.changed_depth = self._set_amounts(changes) if changes else UNCHANGED
-
-    def _set_amounts(self, changes: Sequence[BookLevel]) -> int:
-        """Set the amounts and return the smallest depth that changed."""
         keys, levels, texts, sign = self._keys, self.levels, self._texts, self._sign
         changed_depth = UNCHANGED
         for level in changes:
@@ -124,7 +120,7 @@ class BookSide:
                     texts[depth] = _encode(level)
             if depth < changed_depth:
                 changed_depth = depth
-        return changed_depth
+        self.changed_depth = changed_depth
 
     def remove_best(self) -> None:
         """Drop the best level."""
@@ -166,7 +162,7 @@ class OrderBook:
             self.asks.apply(change.asks)
             self.bids.apply(change.bids)
         # Only a new best level can cross the book.
-        is_top_touched = self.bids.changed_depth == 0 or self.asks.changed_depth == 0
+        is_top_touched = not self.bids.changed_depth or not self.asks.changed_depth
         if is_top_touched and self._removes_crossed_levels and self._is_crossed():
             self._remove_crossed(change)
 

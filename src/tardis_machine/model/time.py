@@ -16,6 +16,8 @@ SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
 DAY_US = 86_400 * SECOND_US
 
+_MILLISECOND_TEXTS = tuple(f"{rest:03d}Z" for rest in range(1000))
+
 _WIRE = re.compile(
     r"([+-]\d{6}|\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|\+00:00)", re.ASCII
 )
@@ -82,7 +84,7 @@ def _second_us(text: str) -> int:
 def ms_text(milliseconds: float) -> str:
     """Write epoch milliseconds with three fractional digits; a fraction of one is cut."""
     second, rest = divmod(int(milliseconds), 1000)
-    return f"{_second_text(second)}{rest:03d}Z"
+    return _second_text(second) + _MILLISECOND_TEXTS[rest]
 
 
 def us_text(microseconds: float) -> str:

@@ -14,10 +14,10 @@ from tardis_machine.server.settings import ServerSettings
 log = structlog.get_logger(__name__)
 
 MAX_INCOMING_BYTES = 512 * 1024
-PIECE_BYTES = 64 * 1024
+PIECE_BYTES = 1024 * 1024
 """Written at once; asyncio moves what a socket does not take to the front after every send."""
 
-QUEUED_BYTES = 256 * 1024
+QUEUED_BYTES = 1024 * 1024
 """Bytes that may wait for the client before production pauses."""
 
 PEER_TIMEOUT_MS = 120_000

@@ -22,6 +22,7 @@ from tardis_machine.session.plan import (
     EntryPlan,
     NormalizedPlan,
     RawPlan,
+    Segment,
 )
 from tardis_machine.session.raw import GapFolder, cut_lines, line_times
 from tardis_machine.session.streams import merged_chunks
@@ -40,6 +41,11 @@ async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[l
         async for lines in chunks:
             async for due in pacer.pace(lines, line_times(lines)):
                 yield due
+
+
+COMPUTED_AT_ONCE = 250
+"""Records computed at once. A snapshot on every change multiplies the size of a chunk; smaller ones
+stay in memory the allocator already has."""
 
 
 async def raw_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
@@ -100,29 +106,38 @@ async def entry_records(
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records of one entry, source records and computed ones."""
     computables = Computables(entry.computed, trim_levels=entry.trim_levels)
-    stages = [_symbol_selector(entry.symbols), _exact_selector(entry)]
-    if entry.computed:
-        stages.insert(1, computables.apply)
+    by_symbol, in_range = _symbol_selector(entry.symbols), _exact_selector(entry)
     for segment in entry.segments:
-        mapper = SegmentMapper(
-            entry.exchange, entry.source_types, clock, with_disconnects=entry.with_disconnects
-        )
-        async with aclosing(
-            _read(source, entry.exchange, segment.filters, segment.range, entry.archive)
-        ) as chunks:
-            async for chunk in chunks:
-                records: list[Record] = []
-                failure: MappingError | None = None
-                try:
-                    mapper.map_chunk(chunk.data, records.append)
-                except MappingError as error:
-                    failure = error
-                for stage in stages:
-                    records = stage(records)
-                if records:
-                    yield records
-                if failure is not None:
-                    raise failure
+        async with aclosing(_mapped_records(entry, segment, source, clock)) as chunks:
+            async for mapped in chunks:
+                records = by_symbol(mapped)
+                if not entry.computed:
+                    yield in_range(records)
+                    continue
+                for start in range(0, len(records), COMPUTED_AT_ONCE):
+                    batch = records[start : start + COMPUTED_AT_ONCE]
+                    yield in_range(computables.apply(batch))
+
+
+async def _mapped_records(
+    entry: EntryPlan, segment: Segment, source: ArchiveSource, clock: Clock
+) -> AsyncGenerator[list[Record], None]:
+    """Yield what the mappers of one segment make of its lines."""
+    mapper = SegmentMapper(
+        entry.exchange, entry.source_types, clock, with_disconnects=entry.with_disconnects
+    )
+    async with aclosing(
+        _read(source, entry.exchange, segment.filters, segment.range, entry.archive)
+    ) as chunks:
+        async for chunk in chunks:
+            records: list[Record] = []
+            try:
+                mapper.map_chunk(chunk.data, records.append)
+            except MappingError:
+                # What came before the bad message is good and goes out first.
+                yield records
+                raise
+            yield records
 
 
 class _Selector(Protocol):

@@ -1,8 +1,27 @@
 """What the server can be told."""
 
+import math
 from dataclasses import dataclass
 
+from tardis_machine.model.numbers import number_text, to_number
 from tardis_machine.model.settings import Secret, option
+
+MAX_HTTP_PORT = 65_534
+
+
+def parse_port(text: str) -> int:
+    """Read the HTTP port as existing set-ups write it; the text after the colon is its number."""
+    number = to_number(text)
+    if math.isfinite(number) and number == int(number) and 1 <= number <= MAX_HTTP_PORT:
+        return int(number)
+    shown = number_text(number) if math.isfinite(number) else _NOT_FINITE[str(number)]
+    raise ValueError(
+        f"Invalid HTTP port: {shown}. It must be an integer from 1 to {MAX_HTTP_PORT}, "
+        "because the WebSocket port is the next one."
+    )
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,7 +30,12 @@ class ServerSettings:
 
     host: str = option("127.0.0.1", "Address to bind; 0.0.0.0 opens the server to the network.")
     port: int = option(
-        8000, "HTTP port; WebSocket is the next one.", minimum=1, maximum=65534, override_env="PORT"
+        8000,
+        "HTTP port; WebSocket is the next one.",
+        minimum=1,
+        maximum=MAX_HTTP_PORT,
+        parse=parse_port,
+        override_env="PORT",
     )
     workers: int = option(1, "Processes behind the ports; 0 means one per CPU.", minimum=0)
     cluster_mode: bool = option(

@@ -1,10 +1,13 @@
 """The Python API: replay, normalize, compute and combine without a server."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import msgspec
 
+from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.exchanges.normalizer import MESSAGE_START
 from tardis_machine.model.data_types import (
@@ -17,11 +20,15 @@ from tardis_machine.model.errors import UnknownNameError
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter, NormalizedReplayRequest, ReplayRequest
 from tardis_machine.model.time import parse_us
-from tardis_machine.session.plan import NormalizedPlan, plan_normalized, plan_raw
+from tardis_machine.session.plan import NormalizedPlan, RawPlan, plan_normalized, plan_raw
 from tardis_machine.session.run import client_lines, client_records
 from tardis_machine.session.streams import RecordStream, combined_chunks, computed_chunks
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.logs import bridge_logs
+
+Instant: TypeAlias = str | datetime
+"""A time such as `2024-03-01` or `2024-03-01T00:05`; UTC, unless it has an offset of its own."""
 
 
 class RawMessage(msgspec.Struct, frozen=True):
@@ -38,85 +45,98 @@ class RawMessage(msgspec.Struct, frozen=True):
         return parse_us(self.local_timestamp)
 
 
-async def replay(
+def replay(
     exchange: str,
-    start: str,
-    end: str,
+    start: Instant,
+    end: Instant,
     *,
     filters: Iterable[Filter] = (),
     with_disconnects: bool = False,
+    exact_range: bool = False,
     speed: float | None = None,
-    archive: ArchiveSettings | None = None,
-) -> AsyncIterator[RawMessage | None]:
-    """Yield raw messages between two UTC dates; None stands for a disconnect.
+    auto_cleanup: bool = False,
+    wait_when_data_not_yet_available: bool | float = False,
+    **archive: Any,
+) -> AsyncGenerator[RawMessage | None, None]:
+    """Return raw messages in the order of recording; None stands for a disconnect.
+
+    Wrap the result in `contextlib.aclosing` when you may stop early.
 
     Args:
         exchange: exchange id, such as `bitmex`.
-        start: first minute, such as `2024-03-01` or `2024-03-01T00:05`.
+        start: first minute.
         end: the minute after the last one.
         filters: channels and symbols; none means the whole feed.
         with_disconnects: yield None where the recorder lost its connection.
+        exact_range: cut at `start` and `end` themselves instead of at their minutes.
         speed: 1 replays at recorded speed, 2 twice as fast; None as fast as possible.
-        archive: where data comes from: key, cache folder, offline.
+        auto_cleanup: delete each cached slice when it was read.
+        wait_when_data_not_yet_available: wait for data of the last minutes; True takes it to be
+            there after 30 minutes, a number after that many.
+        archive: options of the archive: `api_key`, `cache_dir`, `offline`, `endpoint` and so on.
     """
-    plan = plan_raw(
-        ReplayRequest(
-            exchange=exchange,
-            start=start,
-            end=end,
-            filters=[msgspec.to_builtins(entry) for entry in filters],
-            with_disconnects=with_disconnects,
-            speed=speed,
-        )
+    request = ReplayRequest(
+        exchange=exchange,
+        start=_text(start),
+        end=_text(end),
+        filters=[msgspec.to_builtins(entry) for entry in filters],
+        with_disconnects=with_disconnects,
+        exact_range=exact_range,
+        speed=speed,
+        auto_cleanup=auto_cleanup,
+        wait_when_data_not_yet_available=wait_when_data_not_yet_available,
     )
-    async with (
-        ArchiveSource(archive or ArchiveSettings()) as source,
-        aclosing(client_lines(plan, source)) as chunks,
-    ):
-        async for lines in chunks:
-            for line in lines:
-                yield (
-                    RawMessage(str(line[: MESSAGE_START - 1], "ascii"), line[MESSAGE_START:])
-                    if line
-                    else None
-                )
+    return _raw_messages(plan_raw(request), _archive(archive))
 
 
 def replay_normalized(
     exchange: str,
-    start: str,
-    end: str,
+    start: Instant,
+    end: Instant,
     *,
     data_types: Sequence[str],
     symbols: Sequence[str] | None = None,
     with_disconnects: bool = False,
+    exact_range: bool = False,
     speed: float | None = None,
-    archive: ArchiveSettings | None = None,
+    trim_levels: bool = False,
+    auto_cleanup: bool = False,
+    wait_when_data_not_yet_available: bool | float = False,
+    **archive: Any,
 ) -> RecordStream:
-    """Return normalized records between two UTC dates, computed types included.
+    """Return normalized records in the order of recording, computed types included.
 
     Args:
         exchange: exchange id, such as `bitmex`.
-        start: first minute, such as `2024-03-01`; order books need the start of a UTC day.
+        start: first minute; order books need the start of a UTC day.
         end: the minute after the last one.
         data_types: such as `trade`, `book_change`, `book_snapshot_5_100ms`, `trade_bar_1m`.
         symbols: None means all.
         with_disconnects: include `Disconnect` records; they also reset computed types.
+        exact_range: cut at `start` and `end` themselves instead of at their minutes.
         speed: 1 replays at recorded speed, 2 twice as fast; None as fast as possible.
-        archive: where data comes from: key, cache folder, offline.
+        trim_levels: leave levels that a book lacks out of its snapshots.
+        auto_cleanup: delete each cached slice when it was read.
+        wait_when_data_not_yet_available: wait for data of the last minutes; True takes it to be
+            there after 30 minutes, a number after that many.
+        archive: options of the archive: `api_key`, `cache_dir`, `offline`, `endpoint` and so on.
     """
     check_data_types(data_types)
     request = NormalizedReplayRequest(
         exchange=exchange,
         symbols=None if symbols is None else list(symbols),
-        start=start,
-        end=end,
+        start=_text(start),
+        end=_text(end),
         data_types=list(data_types),
         with_disconnect_messages=with_disconnects,
+        exact_range=exact_range,
         speed=speed,
+        trim_levels=trim_levels,
+        auto_cleanup=auto_cleanup,
+        wait_when_data_not_yet_available=wait_when_data_not_yet_available,
     )
     plan = plan_normalized([request], system_clock())
-    return RecordStream(_planned_chunks(plan, archive or ArchiveSettings()))
+    return RecordStream(_record_chunks(plan, _archive(archive)))
 
 
 def compute(records: AsyncIterable[Record], *data_types: str | ComputedSpec) -> RecordStream:
@@ -134,7 +154,20 @@ def combine(*streams: AsyncIterable[Record]) -> RecordStream:
     return RecordStream(combined_chunks(streams))
 
 
-async def _planned_chunks(
+async def _raw_messages(
+    plan: RawPlan, archive: ArchiveSettings
+) -> AsyncGenerator[RawMessage | None, None]:
+    async with ArchiveSource(archive) as source, aclosing(client_lines(plan, source)) as chunks:
+        async for lines in chunks:
+            for line in lines:
+                yield _raw_message(line) if line else None
+
+
+def _raw_message(line: bytes) -> RawMessage:
+    return RawMessage(str(line[: MESSAGE_START - 1], "ascii"), line[MESSAGE_START:])
+
+
+async def _record_chunks(
     plan: NormalizedPlan, archive: ArchiveSettings
 ) -> AsyncGenerator[list[Record], None]:
     async with (
@@ -143,6 +176,15 @@ async def _planned_chunks(
     ):
         async for records in chunks:
             yield records
+
+
+def _archive(options: dict[str, Any]) -> ArchiveSettings:
+    bridge_logs()
+    return settings_of(ArchiveSettings, options)
+
+
+def _text(instant: Instant) -> str:
+    return instant.isoformat() if isinstance(instant, datetime) else instant
 
 
 def _spec(data_type: str | ComputedSpec) -> ComputedSpec:

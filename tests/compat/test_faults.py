@@ -9,7 +9,8 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from tests.compat.conftest import FROM, TO, Client, trade
+from tests.compat.conftest import Client
+from tests.compat.recorded import FROM, TO, trade
 from tests.servers.data_api import DataApiStub, Fault
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}

@@ -6,7 +6,8 @@ import json
 import aiohttp
 import pytest
 
-from tests.compat.conftest import FROM, TO, Client, trade
+from tests.compat.conftest import Client
+from tests.compat.recorded import FROM, TO, trade
 from tests.servers.data_api import DataApiStub, Fault
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}

@@ -6,7 +6,8 @@ import json
 import aiohttp
 import pytest
 
-from tests.compat.conftest import BITMEX, FROM, TO, Client
+from tests.compat.conftest import Client
+from tests.compat.recorded import BITMEX, FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
 
 OPTIONS = {"exchange": "bitmex", "from": FROM, "to": TO, "dataTypes": ["trade", "book_change"]}

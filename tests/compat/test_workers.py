@@ -8,7 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.compat.conftest import FROM, TO, Client
+from tests.compat.conftest import Client
+from tests.compat.recorded import FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}

@@ -11,6 +11,7 @@ from tardis_machine.model.settings import group
 from tardis_machine.sinks.base import Sink
 from tardis_machine.sinks.console import ConsoleSettings
 from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.kafka_settings import KafkaSettings
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings, ignored_options
 
 
@@ -23,6 +24,7 @@ class PublishingSettings:
     """
 
     event_bus: EventBusSettings = group(EventBusSettings, "event-bus")
+    kafka: KafkaSettings = group(KafkaSettings, "kafka")
     files: FilesSettings = group(FilesSettings, "files")
     console: ConsoleSettings = group(ConsoleSettings, "console")
 

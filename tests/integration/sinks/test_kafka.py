@@ -1,0 +1,492 @@
+"""The Kafka sink against a real broker, and against a mock cluster that answers with errors."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from tardis_machine.bronze.decode import Decoder
+from tardis_machine.model.errors import SinkError, SinkUnavailableError
+from tardis_machine.model.records import Trade
+from tardis_machine.model.settings import Secret
+from tardis_machine.sinks.base import Event, Outcome
+from tardis_machine.sinks.kafka import KafkaSink
+from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.settings import EventBusSettings
+from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
+from tests.servers.kafka import Kafka
+from tests.servers.kafka_mock import Api, KafkaMock
+from tests.servers.plugin import KAFKA_USERS, unique_name
+from tests.servers.readers import Received as Record
+from tests.servers.readers import read_kafka
+from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tls import Certificates
+
+pytestmark = pytest.mark.broker
+
+
+class KafkaUnderTest:
+    """A topic of two partitions behind a proxy."""
+
+    too_large_bytes = 1_000_001
+
+    def __init__(self, kafka: Kafka, proxy: TcpProxy) -> None:
+        self._kafka = kafka
+        self._proxy = proxy
+        self._topic = kafka.create_topic(unique_name("topic"), partitions=2)
+        self.settings = KafkaSettings(brokers=(str(kafka.proxy_address),), topic=self._topic)
+
+    def received(self) -> list[Received]:
+        return [
+            Received(
+                record.key or "",
+                record.headers["eventId"],
+                record.headers["deliveryId"],
+                record.value,
+            )
+            for record in read(self._kafka.address, self._topic)
+        ]
+
+    def take_down(self) -> None:
+        self._proxy.stop()
+
+    def bring_back(self) -> None:
+        self._proxy.start()
+
+
+class TestKafka(SinkContract):
+    @pytest.fixture
+    def bus(self, kafka: Kafka, kafka_proxy: TcpProxy) -> BusUnderTest:
+        return KafkaUnderTest(kafka, kafka_proxy)
+
+
+def read(address: str, topic: str) -> list[Record]:
+    return asyncio.run(read_kafka(address, topic))
+
+
+def stored_ids(address: str, topic: str) -> list[str]:
+    return [record.headers["deliveryId"] for record in read(address, topic)]
+
+
+def ids(events: list[Event]) -> list[str]:
+    return [event.delivery_id for event in events]
+
+
+@pytest.fixture
+def open_sink() -> Iterator[Callable[..., KafkaSink]]:
+    """Give a function that opens a sink with some settings."""
+    sinks: list[KafkaSink] = []
+
+    def make(**options: Any) -> KafkaSink:
+        sink = KafkaSink(KafkaSettings(**options), EventBusSettings())
+        sinks.append(sink)
+        sink.open()
+        return sink
+
+    yield make
+    for sink in sinks:
+        sink.close(1)
+
+
+def outcomes(sink: KafkaSink, events: list[Event]) -> set[Outcome]:
+    return {result.outcome for result in sink.send(events)}
+
+
+def events_for(topic: str, count: int, **options: Any) -> list[Event]:
+    first = options.pop("first", 0)
+    settings = KafkaSettings(brokers=("h:1",), topic=topic, **options)
+    return make_events(settings.router(), count, first=first)
+
+
+def send_until_ok(sink: KafkaSink, events: list[Event]) -> list[Outcome]:
+    """Send as an outbox would, and return what the attempts before the last one said."""
+    seen = []
+    deadline = time.monotonic() + 60
+    while (said := outcomes(sink, events)) != {Outcome.OK}:
+        assert time.monotonic() < deadline, said
+        seen += sorted(said)
+        if Outcome.CLIENT_LOST in said:
+            sink.open()
+    return seen
+
+
+# -- outages
+
+
+def test_cut_connections_lose_double_and_reorder_nothing(
+    kafka: Kafka, kafka_proxy: TcpProxy, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic)
+    events = events_for(kafka_topic, 1000)
+    for start in range(0, 1000, 100):
+        if start % 200 == 0:
+            kafka_proxy.cut()
+        send_until_ok(sink, events[start : start + 100])
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+
+
+def test_killed_broker_delays_events_until_it_is_back(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=1000)
+    events = events_for(kafka_topic, 200)
+    send_until_ok(sink, events[:100])
+    kafka.kill()
+    assert outcomes(sink, events[100:]) == {Outcome.AMBIGUOUS}
+    kafka.start()
+    send_until_ok(sink, events[100:])
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+
+
+def test_silent_broker_is_ambiguous_and_its_late_report_counts(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=600)
+    first, second = events_for(kafka_topic, 50), events_for(kafka_topic, 50, first=50)
+    send_until_ok(sink, first[:1])
+    kafka.pause()
+    started = time.monotonic()
+    assert outcomes(sink, first[1:]) == {Outcome.AMBIGUOUS}
+    assert outcomes(sink, first[1:] + second) == {Outcome.AMBIGUOUS}
+    assert time.monotonic() - started < 10
+    kafka.resume()
+    sink.idle(0.5)
+    send_until_ok(sink, first[1:] + second)
+    assert stored_ids(kafka.address, kafka_topic) == ids(first + second)
+
+
+def test_half_open_connection_is_noticed_within_the_timeout(
+    kafka: Kafka, kafka_proxy: TcpProxy, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic, request_timeout_ms=500)
+    events = events_for(kafka_topic, 100)
+    send_until_ok(sink, events[:50])
+    kafka_proxy.pause()
+    started = time.monotonic()
+    assert outcomes(sink, events[50:]) == {Outcome.AMBIGUOUS}
+    assert time.monotonic() - started < 10
+    kafka_proxy.resume()
+    send_until_ok(sink, events[50:])
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+
+
+def test_absent_broker_makes_open_fail_soon() -> None:
+    sink = KafkaSink(KafkaSettings(brokers=("127.0.0.1:9",), topic="t"), EventBusSettings())
+    started = time.monotonic()
+    with pytest.raises(SinkUnavailableError, match=r"127\.0\.0\.1:9"):
+        sink.open()
+    assert time.monotonic() - started < 9
+    assert outcomes(sink, events_for("t", 2)) == {Outcome.CLIENT_LOST}
+
+
+def test_close_gives_up_in_its_time_while_the_broker_is_silent(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=100)
+    kafka.pause()
+    outcomes(sink, events_for(kafka_topic, 1000))
+    started = time.monotonic()
+    sink.close(0.2)
+    assert time.monotonic() - started < 5
+    kafka.resume()
+
+
+# -- the cluster answers with errors
+
+
+@pytest.fixture
+def mock_topic(kafka_mock: KafkaMock) -> str:
+    return kafka_mock.create_topic(unique_name("topic"))
+
+
+def test_leader_changes_are_survived_in_order(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=tuple(kafka_mock.address.split(",")), topic=mock_topic)
+    events = events_for(mock_topic, 600)
+    for step, code in enumerate((6, 7, 19, 20)):
+        kafka_mock.fail(Api.PRODUCE, code)
+        kafka_mock.set_leader(mock_topic, 0, 1 + step % 3)
+        send_until_ok(sink, events[step * 150 : (step + 1) * 150])
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+def test_fatal_error_loses_the_client_and_a_new_one_goes_on(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=tuple(kafka_mock.address.split(",")), topic=mock_topic)
+    events = events_for(mock_topic, 30)
+    send_until_ok(sink, events[:10])
+    kafka_mock.fail(Api.PRODUCE, KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    assert outcomes(sink, events[10:20]) == {Outcome.CLIENT_LOST}
+    assert outcomes(sink, events[20:]) == {Outcome.CLIENT_LOST}
+    sink.open()
+    send_until_ok(sink, events[10:])
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "reason"),
+    [
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
+        (KafkaError.TOPIC_EXCEPTION, Outcome.BAD_TARGET, "invalid_topic"),
+        (KafkaError.POLICY_VIOLATION, Outcome.BAD_TARGET, "policy_violation"),
+        (KafkaError.THROTTLING_QUOTA_EXCEEDED, Outcome.TRANSIENT, "throttled"),
+        (KafkaError.INVALID_PRODUCER_EPOCH, Outcome.TRANSIENT, "invalid_producer_epoch"),
+        (KafkaError.PRODUCER_FENCED, Outcome.TRANSIENT, "producer_fenced"),
+        (KafkaError.INVALID_RECORD, Outcome.BAD_RECORD, "invalid_record"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, Outcome.BAD_RECORD, "too_large"),
+    ],
+)
+def test_refused_batch_is_classified_and_can_be_sent_again(
+    code: int,
+    outcome: Outcome,
+    reason: str,
+    kafka_mock: KafkaMock,
+    mock_topic: str,
+    open_sink: Callable[..., KafkaSink],
+) -> None:
+    sink = open_sink(brokers=tuple(kafka_mock.address.split(",")), topic=mock_topic)
+    events = events_for(mock_topic, 3)
+    send_until_ok(sink, events[:1])
+    kafka_mock.fail(Api.PRODUCE, code)
+    results = sink.send(events[1:])
+    assert [(result.outcome, result.reason) for result in results] == [(outcome, reason)] * 2
+    assert all(result.is_shared == (outcome is Outcome.BAD_RECORD) for result in results)
+    assert all(result.retry_after_seconds >= 1 for result in results if reason == "throttled")
+    send_until_ok(sink, events[1:])
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+def test_record_refused_alone_is_the_culprit(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=tuple(kafka_mock.address.split(",")), topic=mock_topic)
+    kafka_mock.fail(Api.PRODUCE, KafkaError.INVALID_RECORD)
+    (result,) = sink.send(events_for(mock_topic, 1))
+    assert result.outcome is Outcome.BAD_RECORD
+    assert not result.is_shared
+
+
+def test_slow_brokers_time_out_without_doubles(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    brokers = tuple(kafka_mock.address.split(","))
+    sink = open_sink(brokers=brokers, topic=mock_topic, request_timeout_ms=1000)
+    events = events_for(mock_topic, 100)
+    send_until_ok(sink, events[:10])
+    kafka_mock.set_round_trip(300)
+    send_until_ok(sink, events[10:])
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+def test_full_queue_of_the_client_is_waited_for(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    brokers = tuple(kafka_mock.address.split(","))
+    # librdkafka takes ten batches of this size before its queue is full.
+    sink = open_sink(brokers=brokers, topic=mock_topic, max_batch_size=5)
+    events = events_for(mock_topic, 300)
+    assert outcomes(sink, events) == {Outcome.OK}
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+def test_events_beyond_a_full_queue_are_not_sent_while_brokers_are_silent(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    brokers = tuple(kafka_mock.address.split(","))
+    sink = open_sink(brokers=brokers, topic=mock_topic, max_batch_size=5, request_timeout_ms=300)
+    events = events_for(mock_topic, 80)
+    send_until_ok(sink, events[:1])
+    for broker in kafka_mock.brokers:
+        kafka_mock.set_down(broker)
+    results = [result.outcome for result in sink.send(events[1:])]
+    assert results == [Outcome.AMBIGUOUS] * 50 + [Outcome.TRANSIENT] * 29
+    for broker in kafka_mock.brokers:
+        kafka_mock.set_up(broker)
+    send_until_ok(sink, events[1:])
+    assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
+
+
+# -- destinations
+
+
+def test_missing_topic_parks_its_events_only_and_is_found_when_it_appears(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    missing = unique_name("topic")
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic)
+    there, absent = events_for(kafka_topic, 10), events_for(missing, 10, first=10)
+    results = sink.send([*there, *absent])
+    assert [result.outcome for result in results[:10]] == [Outcome.OK] * 10
+    assert {(r.outcome, r.reason) for r in results[10:]} == {(Outcome.BAD_TARGET, "unknown_topic")}
+    kafka.create_topic(missing)
+    send_until_ok(sink, absent)
+    assert stored_ids(kafka.address, missing) == ids(absent)
+    assert stored_ids(kafka.address, kafka_topic) == ids(there)
+
+
+def test_deleted_topic_is_noticed_and_found_again(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=3000)
+    events = events_for(kafka_topic, 4)
+    send_until_ok(sink, events[:2])
+    kafka.delete_topic(kafka_topic)
+    assert outcomes(sink, events[2:]) <= {Outcome.BAD_TARGET, Outcome.AMBIGUOUS}
+    kafka.create_topic(kafka_topic)
+    send_until_ok(sink, events[2:])
+    assert set(stored_ids(kafka.address, kafka_topic)) == set(ids(events[2:]))
+
+
+def test_missing_topic_is_created_on_request(
+    kafka: Kafka, open_sink: Callable[..., KafkaSink]
+) -> None:
+    topic = unique_name("topic")
+    sink = open_sink(
+        brokers=(kafka.address,), topic=topic, create_topics="auto", topic_partitions=3
+    )
+    events = events_for(topic, 10)
+    send_until_ok(sink, events)
+    assert sorted(stored_ids(kafka.address, topic)) == sorted(ids(events))
+    metadata = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0}).list_topics(topic)
+    assert len(metadata.topics[topic].partitions) == 3
+
+
+def test_batch_larger_than_the_topic_allows_is_blamed_on_all_its_records(
+    kafka: Kafka, open_sink: Callable[..., KafkaSink]
+) -> None:
+    topic = kafka.create_topic(unique_name("topic"), config={"max.message.bytes": "2000"})
+    sink = open_sink(brokers=(kafka.address,), topic=topic, compression="none")
+    events = events_for(topic, 4)
+    events[2] = enlarged(events[2], 3000)
+    results = sink.send(events)
+    assert {(r.outcome, r.is_shared) for r in results} == {(Outcome.BAD_RECORD, True)}
+    assert outcomes(sink, events[:2]) == {Outcome.OK}
+    (result,) = sink.send([events[2]])
+    assert (result.outcome, result.is_shared) == (Outcome.BAD_RECORD, False)
+    assert outcomes(sink, events[3:]) == {Outcome.OK}
+
+
+# -- what consumers see
+
+
+def test_routes_keys_headers_and_bytes_arrive_as_configured(
+    kafka: Kafka, open_sink: Callable[..., KafkaSink]
+) -> None:
+    base = unique_name("topic")
+    routed = kafka.create_topic(f"{base}.bitmex.trade")
+    options: dict[str, Any] = {
+        "topic_routing": {"trade": base + ".{{exchange}}.{{payloadCase}}"},
+        "key_template": "{{symbol}}/{{meta.request_id}}",
+        "static_headers": {"env": "test"},
+        "meta_headers_prefix": "meta-",
+    }
+    sink = open_sink(brokers=(kafka.address,), topic=base, **options)
+    events = events_for(base, 3, **options)
+    send_until_ok(sink, events)
+    records = read(kafka.address, routed)
+    assert [record.value for record in records] == [event.data for event in events]
+    assert {record.key for record in records} == {"XBTUSD/r-1"}
+    assert records[0].headers == {
+        "payloadCase": "trade",
+        "dataType": "trade",
+        "eventId": events[0].event_id,
+        "deliveryId": events[0].delivery_id,
+        "env": "test",
+        "meta-request_id": "r-1",
+    }
+    decoded = Decoder().decode([record.value for record in records])
+    assert [type(record) for record in decoded] == [Trade] * 3
+
+
+@pytest.mark.parametrize("kind", ["local", "event"])
+def test_record_time_can_be_the_time_of_the_event(
+    kind: str, kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, timestamp=kind)
+    send_until_ok(sink, events_for(kafka_topic, 1))
+    consumer = Consumer({"bootstrap.servers": kafka.address, "group.id": "times", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(kafka_topic, 0, 0)])
+        message = consumer.poll(30)
+    finally:
+        consumer.close()
+    assert message is not None
+    assert message.timestamp()[1] == 1_709_251_200_000
+
+
+# -- logins
+
+
+def test_wrong_password_is_refused_without_showing_it(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    login = {"sasl_mechanism": "plain", "sasl_username": "tester"}
+    wrong = KafkaSettings(
+        brokers=(kafka.sasl_address,),
+        topic=kafka_topic,
+        sasl_password=Secret("not-this-one"),
+        **login,  # type: ignore[arg-type]
+    )
+    sink = KafkaSink(wrong, EventBusSettings())
+    with pytest.raises(SinkError, match="refused the login") as caught:
+        sink.open()
+    assert not isinstance(caught.value, SinkUnavailableError)
+    assert "not-this-one" not in f"{caught.value} {wrong} {vars(sink)}"
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])
+def test_login_with_password_is_taken(
+    mechanism: str, kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    ((user, password),) = KAFKA_USERS.items()
+    if mechanism != "plain":
+        _register_scram(kafka, mechanism, user, password)
+    sink = open_sink(
+        brokers=(kafka.sasl_address,),
+        topic=kafka_topic,
+        sasl_mechanism=mechanism,
+        sasl_username=user,
+        sasl_password=Secret(password),
+    )
+    events = events_for(kafka_topic, 5)
+    send_until_ok(sink, events)
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+
+
+def _register_scram(kafka: Kafka, mechanism: str, user: str, password: str) -> None:
+    kinds = {
+        "scram-sha-256": ScramMechanism.SCRAM_SHA_256,
+        "scram-sha-512": ScramMechanism.SCRAM_SHA_512,
+    }
+    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
+    credential = UserScramCredentialUpsertion(
+        user, ScramCredentialInfo(kinds[mechanism], 4096), password.encode()
+    )
+    for done in admin.alter_user_scram_credentials([credential]).values():
+        done.result(30)
+
+
+def test_encrypted_connection_needs_the_authority(
+    kafka: Kafka,
+    kafka_topic: str,
+    certificates: Certificates,
+    open_sink: Callable[..., KafkaSink],
+) -> None:
+    sink = open_sink(brokers=(kafka.tls_address,), topic=kafka_topic, ssl_ca=certificates.ca)
+    events = events_for(kafka_topic, 5)
+    send_until_ok(sink, events)
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+    with pytest.raises(SinkUnavailableError):
+        open_sink(brokers=(kafka.tls_address,), topic=kafka_topic, ssl=True)

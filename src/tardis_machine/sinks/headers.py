@@ -11,7 +11,10 @@ PAYLOAD_CASE = "payloadCase"
 DATA_TYPE = "dataType"
 EVENT_ID = "eventId"
 DELIVERY_ID = "deliveryId"
+DEAD_LETTER_REASON = "deadLetterReason"
+DEAD_LETTER_ERROR = "deadLetterError"
 
+_DEAD_LETTER = (DEAD_LETTER_REASON, DEAD_LETTER_ERROR)
 _CACHED_SERIES = 131_072
 _T = TypeVar("_T")
 
@@ -61,9 +64,16 @@ class Headers:
         return tuple(headers.items())
 
     def _meta(self, series: Series) -> Mapping[str, str]:
+        # A dead letter on its way to a destination of its own says why it is one.
+        why = {key: series.meta[key] for key in _DEAD_LETTER if key in series.meta}
         if self._meta_prefix is None:
-            return {}
-        return {f"{self._meta_prefix}{key}": value for key, value in series.meta.items()}
+            return why
+        meta = {
+            f"{self._meta_prefix}{key}": value
+            for key, value in series.meta.items()
+            if key not in _DEAD_LETTER
+        }
+        return meta | why
 
 
 def message_id(event: Event, kind: MessageId) -> str | None:

@@ -241,6 +241,15 @@ def parse_records(payload: bytes) -> Iterator[LogRecord]:
         )
 
 
+def count_records(payload: bytes) -> int:
+    """Return how many records a decompressed payload holds."""
+    position, count, size = 0, 0, RECORD_HEADER.size
+    while position < len(payload):
+        position += size + sum(RECORD_HEADER.unpack_from(payload, position))
+        count += 1
+    return count
+
+
 def _decompressed(codec: int, stored: bytes, name: str) -> bytes:
     if codec == CODEC_NONE:
         return stored

@@ -83,6 +83,17 @@ class LogWriter:
         """Return where the next block will stand, or the end of the last segment."""
         return Position(self._number, self._size)
 
+    @property
+    def durable_end(self) -> Position:
+        """Return how far the log is flushed to disk."""
+        return Position(self._number, self._durable_size)
+
+    def number_after(self, number: int) -> None:
+        """Give the next segment a higher number than this."""
+        self.roll()
+        self._number = max(self._number, number)
+        self._size = self._durable_size = 0
+
     def append(self, payload: bytes) -> Position:
         """Write one block and return its end; a failed write leaves no trace."""
         if self._descriptor is None:
@@ -99,15 +110,34 @@ class LogWriter:
         self._size += len(block)
         return self.end
 
-    def sync(self) -> Position:
-        """Flush what was appended to disk, tell readers, and return the durable end."""
-        if self._descriptor is not None and self._durable_size < self._size:
-            os.fdatasync(self._descriptor)
-            self._durable_size = self._size
-            self._note_durable_end()
+    def sync(self) -> None:
+        """Flush what was appended to disk, and tell readers."""
+        pending = self.begin_sync()
+        if pending is not None:
+            descriptor, position = pending
+            try:
+                os.fdatasync(descriptor)
+            finally:
+                os.close(descriptor)
+            self.end_sync(position)
+
+    def begin_sync(self) -> tuple[int, Position] | None:
+        """Return a descriptor to flush and close, and how far that will make the log durable.
+
+        For owners that must not hold their lock while the disk works.
+        """
+        if self._descriptor is None or self._durable_size >= self._size:
+            return None
+        return os.dup(self._descriptor), self.end
+
+    def end_sync(self, position: Position) -> None:
+        """Note what was flushed, and close the segment when it is large enough."""
+        if self._descriptor is None or position.segment != self._number:
+            return
+        self._durable_size = position.byte
+        self._note_durable_end()
         if self._size >= self._segment_bytes:
             self.roll()
-        return self.end
 
     def roll_if_old(self) -> None:
         """Close the segment when it has reached its age."""
@@ -122,6 +152,7 @@ class LogWriter:
         if self._descriptor is None:
             return
         os.fsync(self._descriptor)
+        self._durable_size = self._size
         self._note_durable_end()
         os.close(self._descriptor)
         self._descriptor = None
@@ -154,7 +185,7 @@ class LogWriter:
         self._opened_at = time.monotonic()
 
     def _note_durable_end(self) -> None:
-        place = DURABLE.pack(self._number, self._size, 0)[:-4]
+        place = DURABLE.pack(self._number, self._durable_size, 0)[:-4]
         note = place + zlib.crc32(place).to_bytes(4, "little")
         descriptor = os.open(self.directory / DURABLE_FILE, os.O_WRONLY | os.O_CREAT, 0o644)
         try:

@@ -58,6 +58,12 @@ class EventBusSettings:
     queue_max_bytes: int = option(
         64 * MIB, "Bytes of envelopes, keys and headers held in memory.", minimum=MIB
     )
+    queue_max_age_ms: int = option(
+        30_000,
+        "Age of the oldest event at which new ones are spilled, or a job waits, as if memory were "
+        "full; 0: no limit.",
+        minimum=0,
+    )
     overflow: Overflow = option("spill", "What happens to new events when memory is full.")
     max_block_ms: int = option(0, "How long real-time streams wait for room.", minimum=0)
     replay_max_block_ms: int = option(5000, "How long replays wait for room.", minimum=0)

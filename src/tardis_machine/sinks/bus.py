@@ -1,0 +1,242 @@
+"""One bus with everything it needs: routes, outbox, spool, dead letters, thread and counts."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.bronze.envelope import Envelope
+from tardis_machine.bronze.routing import Route
+from tardis_machine.model.time import Clock
+from tardis_machine.sinks.backoff import Backoff
+from tardis_machine.sinks.base import Event, Sink
+from tardis_machine.sinks.courier import Courier
+from tardis_machine.sinks.dead_letters import DeadLetters
+from tardis_machine.sinks.headers import Headers, SeriesCache
+from tardis_machine.sinks.lanes import Lanes, key_of_event
+from tardis_machine.sinks.meter import BusState, Meter, Totals, count_series
+from tardis_machine.sinks.outbox import Outbox
+from tardis_machine.sinks.reporter import Reporter
+from tardis_machine.sinks.settings import BusSettings, EventBusSettings
+from tardis_machine.sinks.settling import DeadLetterOffice, Settler
+from tardis_machine.sinks.spool import Spool
+from tardis_machine.sinks.spool_dirs import open_spool
+from tardis_machine.telemetry.metrics import EventBusMetrics
+
+log = structlog.get_logger(__name__)
+
+MIN_SYNC_SECONDS = 0.005
+"""How soon a spool is flushed that is to be flushed each time."""
+
+
+class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a bus is doing, as the publisher tells the server."""
+
+    state: str
+    state_seconds: float
+    queued: int
+    spooled: int
+    oldest_seconds: float
+    totals: Totals
+    last_ack_age_ms: int | None = None
+    last_error: str | None = None
+
+    @property
+    def lost(self) -> int:
+        """Return how many events are gone."""
+        return self.totals.dropped
+
+
+class Syncer(threading.Thread):
+    """Flushes a spool to disk at intervals, and closes it at the end."""
+
+    def __init__(self, spool: Spool, interval_seconds: float) -> None:
+        super().__init__(name="spool-sync", daemon=True)
+        self._spool = spool
+        self._interval = max(interval_seconds, MIN_SYNC_SECONDS)
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Flush until stopped."""
+        while not self._ended.wait(self._interval):
+            self._attempt(self._spool.sync)
+
+    def stop(self) -> None:
+        """Flush and close the spool."""
+        self._ended.set()
+        if self.ident is not None:
+            self.join()
+        self._attempt(self._spool.close)
+
+    @staticmethod
+    def _attempt(flush: Callable[[], None]) -> None:
+        try:
+            flush()
+        except OSError as error:
+            log.error("spool failed", error=str(error))
+
+
+class Bus:
+    """Publishes to one bus.
+
+    Args:
+        settings: of the bus.
+        delivery: how events are delivered to it.
+        sink: the bus itself.
+        directory: where its spool and dead letters are.
+        metrics: where counts go.
+        clock: what time it is.
+        on_room: called from another thread when events were settled.
+    """
+
+    def __init__(
+        self,
+        settings: BusSettings,
+        delivery: EventBusSettings,
+        sink: Sink,
+        directory: Path,
+        metrics: EventBusMetrics,
+        clock: Clock,
+        on_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.settings = settings
+        self.delivery = delivery
+        self.meter = Meter(settings.bus, metrics)
+        self._routes: SeriesCache[Route | None] = SeriesCache(settings.router().route)
+        self._reporter = Reporter(self.meter, delivery.log_interval_ms / 1000)
+        self.spool = self._open_spool(directory)
+        self.outbox, self._courier = self._assemble(sink, directory, clock, on_room)
+        self._syncer = Syncer(self.spool, delivery.fsync_ms / 1000) if self.spool else None
+
+    @property
+    def name(self) -> str:
+        """Return the name of the bus."""
+        return self.settings.bus
+
+    @property
+    def cases(self) -> frozenset[PayloadCase]:
+        """Return the payload cases the bus takes."""
+        return self.settings.cases
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._courier.start()
+        if self._syncer is not None:
+            self._syncer.start()
+
+    def wait_until_open(self, seconds: float) -> bool:
+        """Wait until the bus was reached."""
+        return self._courier.opened.wait(seconds)
+
+    def address(
+        self,
+        envelopes: Sequence[Envelope],
+        event_ids: Sequence[str],
+        delivery_ids: Sequence[str],
+        now: float,
+    ) -> list[Event]:
+        """Return the events of envelopes that go to this bus, with their routes."""
+        routes = self._routes
+        events: list[Event] = []
+        add = events.append
+        for envelope, event_id, delivery_id in zip(envelopes, event_ids, delivery_ids, strict=True):
+            series = envelope.series
+            route = routes[series]
+            if route is not None:
+                add(Event(route, series, envelope.data, event_id, delivery_id, now))
+        self.meter.offered(count_series(events))
+        self.meter.enqueued(len(events))
+        return events
+
+    def status(self) -> BusStatus:
+        """Say how the bus is doing, and set its gauges."""
+        outbox, meter, reporter = self.outbox, self.meter, self._reporter
+        oldest_seconds = outbox.oldest_seconds
+        self._set_gauges(oldest_seconds)
+        ack_at = meter.last_ack_at
+        return BusStatus(
+            state=reporter.state.value,
+            state_seconds=time.monotonic() - reporter.state_since,
+            queued=outbox.queued,
+            spooled=outbox.spooled,
+            oldest_seconds=round(oldest_seconds, 3),
+            totals=meter.totals,
+            last_ack_age_ms=None if ack_at is None else int((time.time() - ack_at) * 1000),
+            last_error=reporter.last_error,
+        )
+
+    def drain(self) -> None:
+        """Begin to deliver what is left without pauses."""
+        self._courier.drain()
+
+    @property
+    def is_drained(self) -> bool:
+        """Say whether the thread has ended with nothing left."""
+        return not self._courier.is_alive()
+
+    def stop(self, seconds: float) -> None:
+        """End the thread within this time and put what is left on disk, or count it as lost."""
+        self._courier.abandon()
+        if self._courier.ident is not None:
+            self._courier.join(seconds)
+        self.outbox.persist(self._courier.begun)
+        if self._syncer is not None:
+            self._syncer.stop()
+        self._reporter.change(BusState.CLOSED)
+
+    def _open_spool(self, directory: Path) -> Spool | None:
+        if not self.delivery.has_spool:
+            return None
+        on_lost = partial(self.meter.lost, "spool_unreadable")
+        try:
+            spool = open_spool(directory / "spool", self.delivery.spool_max_bytes, on_lost)
+        except OSError as error:
+            # Publishing goes on in memory, and what that cannot hold is dropped by policy.
+            log.error("spool cannot be used", bus=self.name, error=str(error))
+            self._reporter.fail("spool", str(error))
+            return None
+        if spool.events:
+            log.info("spooled events found", bus=self.name, events=spool.events)
+            self.meter.enqueued(spool.events)
+        return spool
+
+    def _assemble(
+        self, sink: Sink, directory: Path, clock: Clock, on_room: Callable[[], None]
+    ) -> tuple[Outbox, Courier]:
+        delivery, meter, reporter = self.delivery, self.meter, self._reporter
+        key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
+        pauses = partial(Backoff, delivery.retry_initial_ms / 1000, delivery.retry_max_ms / 1000)
+        outbox = Outbox(delivery, Lanes(key_of, pauses), meter, self.spool, on_room)
+        letters = DeadLetters(
+            directory,
+            self.name,
+            delivery.dead_letter_max_bytes,
+            Headers(self.settings.static_headers),
+            clock,
+            self.meter.lost_letters,
+        )
+        target = self.settings.dead_letter_target
+        office = DeadLetterOffice(delivery, letters, target, sink.send, meter)
+        settler = Settler(outbox, delivery, key_of, office, meter, reporter)
+        return outbox, Courier(sink, outbox, settler, delivery, meter, reporter)
+
+    def _set_gauges(self, oldest_seconds: float) -> None:
+        spool, outbox = self.spool, self.outbox
+        spool_oldest_at = spool.oldest_at if spool else None
+        self.meter.gauges(
+            {
+                "queue_events": outbox.queued,
+                "queue_bytes": outbox.queued_bytes,
+                "queue_oldest": oldest_seconds,
+                "lanes": outbox.lanes,
+                "in_flight": self._courier.is_sending,
+                "spool_events": outbox.spooled,
+                "spool_bytes": spool.bytes if spool else 0,
+                "spool_oldest": 0.0 if spool_oldest_at is None else time.time() - spool_oldest_at,
+            }
+        )

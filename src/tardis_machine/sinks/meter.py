@@ -1,0 +1,170 @@
+"""What one bus counts: for Prometheus, for health checks and for the final report."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.bronze.envelope import Origin, Series
+from tardis_machine.sinks.base import Event
+from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
+
+_series_of = attrgetter("series")
+_CACHED_CHILDREN = 4096
+
+
+class BusState(StrEnum):
+    """How a bus is doing."""
+
+    OFF = "off"
+    CONNECTING = "connecting"
+    UP = "up"
+    DEGRADED = "degraded"
+    SATURATED = "saturated"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+class Totals(msgspec.Struct):
+    """Plain counts since the start; `enqueued` is the sum of what became of the events."""
+
+    enqueued: int = 0
+    published: int = 0
+    dead: int = 0
+    dropped: int = 0
+    retries: int = 0
+    redelivered: int = 0
+    duplicates: int = 0
+
+
+class Meter:
+    """Counts for one bus."""
+
+    def __init__(self, bus: str, metrics: EventBusMetrics) -> None:
+        self.bus = bus
+        self.totals = Totals()
+        self.last_ack_at: float | None = None
+        self._metrics = metrics
+        self._targets = BoundedLabel()
+        self._child = lru_cache(maxsize=_CACHED_CHILDREN)(self._make_child)
+        self._state: BusState | None = None
+
+    def offered(self, series: Mapping[Series, int]) -> None:
+        """Count events offered to the bus."""
+        for each, count in series.items():
+            self._child("events", each.case.value, each.origin.value).inc(count)
+
+    def filtered(self, cases: Mapping[PayloadCase, int]) -> None:
+        """Count events left out by include and exclude lists."""
+        for case, count in cases.items():
+            self._child("filtered", case.value).inc(count)
+
+    def enqueued(self, count: int) -> None:
+        """Count accepted events."""
+        self.totals.enqueued += count
+        self._child("enqueued").inc(count)
+
+    def published(self, events: Sequence[Event]) -> None:
+        """Count acknowledged events."""
+        now = time.monotonic()
+        self.totals.published += len(events)
+        self.last_ack_at = time.time()
+        samples = {event.series: event for event in events}
+        counts = Counter(map(_series_of, events))
+        targets = {event.route.destination for event in samples.values()}
+        for series, sample in samples.items():
+            target = self._targets.value(sample.route.destination)
+            self._child("published", target, series.case.value).inc(counts[series])
+        for target in targets:
+            size = sum(
+                [len(each.data) for each in events if each.route.destination == target]
+                if len(targets) > 1
+                else [len(each.data) for each in events]
+            )
+            self._child("published_bytes", self._targets.value(target)).inc(size)
+        # One observation per batch and its oldest event: one per event costs more than sending it.
+        oldest = events[0]
+        self._child("delivery", oldest.series.origin.value).observe(now - oldest.enqueued_at)
+
+    def sent(self, events: Sequence[Event], outcome: str, seconds: float) -> None:
+        """Count one call of the sink."""
+        target = self._targets.value(events[0].route.destination)
+        self._child("batches", target, outcome).inc()
+        self._child("batch_records").observe(len(events))
+        self._child("send").observe(seconds)
+
+    def retried(self, reasons: Mapping[str, int]) -> None:
+        """Count events that will be sent again, by reason."""
+        for reason, count in reasons.items():
+            self.totals.retries += count
+            self._child("retries", reason or "unknown").inc(count)
+
+    def redelivered(self, count: int) -> None:
+        """Count events sent again although they may have been stored."""
+        self.totals.redelivered += count
+        self._child("redelivered").inc(count)
+
+    def duplicates(self, count: int) -> None:
+        """Count events the bus had already."""
+        self.totals.duplicates += count
+        self._child("duplicates").inc(count)
+
+    def throttled(self, target: str, count: int) -> None:
+        """Count events refused because of a rate limit."""
+        self._child("throttled", self._targets.value(target)).inc(count)
+
+    def dead(self, reason: str) -> None:
+        """Count one dead letter."""
+        self.totals.dead += 1
+        self._child("dead_letters", reason or "unknown").inc()
+
+    def dropped(self, reason: str, cases: Mapping[PayloadCase, int]) -> None:
+        """Count lost events."""
+        for case, count in cases.items():
+            self.totals.dropped += count
+            self._child("dropped", reason, case.value).inc(count)
+
+    def lost(self, reason: str, count: int) -> None:
+        """Count lost events that nobody can read any more."""
+        self.totals.dropped += count
+        self._child("dropped", reason, "unknown").inc(count)
+
+    def lost_letters(self, count: int) -> None:
+        """Count dead letters that were removed to make room for newer ones."""
+        self.totals.dead -= count
+        self.lost("dead_letter_overflow", count)
+
+    def blocked(self, origin: Origin, seconds: float) -> None:
+        """Count time that a producer waited for room."""
+        self._child("blocked", origin.value).inc(seconds)
+
+    def connected(self, outcome: str) -> None:
+        """Count one attempt to connect."""
+        self._child("connects", outcome).inc()
+
+    def gauges(self, values: Mapping[str, float]) -> None:
+        """Set the gauges of queue and spool."""
+        for name, value in values.items():
+            self._child(name).set(value)
+        if self.last_ack_at is not None:
+            self._child("last_ack").set(self.last_ack_at)
+
+    def state(self, state: BusState) -> None:
+        """Set the gauge of the state."""
+        for each in BusState if self._state is None else (self._state, state):
+            self._child("state", each.value).set(each is state)
+        self._state = state
+
+    def _make_child(self, name: str, *labels: str) -> Any:
+        return getattr(self._metrics, name).labels(self.bus, *labels)
+
+
+def count_series(events: Iterable[Event]) -> Counter[Series]:
+    """Count events by series."""
+    return Counter(map(_series_of, events))

@@ -9,6 +9,8 @@ import structlog
 log = structlog.get_logger(__name__)
 
 _CANCEL_SECONDS = 1.0
+_SHORTEST_SECONDS = 0.001
+"""Enough turns of the loop to read what has arrived and to answer it."""
 _T = TypeVar("_T")
 
 
@@ -30,8 +32,8 @@ class PrivateLoop:
         return self._loop.run_until_complete(work)
 
     def idle(self, seconds: float) -> None:
-        """Let the tasks of the client go on for a while."""
-        self.run(asyncio.sleep(seconds))
+        """Let the tasks of the client go on for a while, however short."""
+        self.run(asyncio.sleep(max(seconds, _SHORTEST_SECONDS)))
 
     def close(self) -> None:
         """Cancel what is left and release the loop; the next `run` makes a new one."""
@@ -41,6 +43,7 @@ class PrivateLoop:
         try:
             loop.run_until_complete(_cancel_all())
             loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
         finally:
             loop.close()
 

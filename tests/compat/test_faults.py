@@ -102,23 +102,6 @@ async def test_websocket_client_that_vanishes_ends_its_replay(client: Client) ->
 
 
 @pytest.mark.usefixtures("leaves_nothing")
-async def test_thousand_connections_are_all_served(client: Client) -> None:
-    settings = client.machine.settings.server
-    target = f"/replay?options={quote(json.dumps(RAW))}"
-    request = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
-
-    async def fetch() -> int:
-        reader, writer = await asyncio.open_connection(settings.host, settings.port)
-        writer.write(request)
-        body = await reader.read()
-        writer.close()
-        return body.count(b'"localTimestamp"')
-
-    async with asyncio.timeout(120):
-        assert await asyncio.gather(*(fetch() for _ in range(1000))) == [6] * 1000
-
-
-@pytest.mark.usefixtures("leaves_nothing")
 async def test_truncated_slice_is_a_clear_error(client: Client, data_api: DataApiStub) -> None:
     data_api.faults = [Fault(times=None, replaces_body=b"\x28\xb5\x2f\xfd\x04\x00\x01")]
     status, _, body = await client.get("/replay", RAW)
@@ -135,3 +118,28 @@ async def test_line_that_is_no_message_is_a_clear_error(
     status, _, body = await client.get("/replay-normalized", {**RAW, "dataTypes": ["trade"]})
     assert status == 500
     assert "bitmex" in json.loads(body)["message"]
+
+
+class TestManyConnections:
+    """A server that reads its cache, so that the connections are all there is to do."""
+
+    @pytest.fixture
+    def server_options(self) -> dict[str, bool]:
+        return {"trust_cache": True}
+
+    @pytest.mark.usefixtures("leaves_nothing")
+    async def test_thousand_connections_are_all_served(self, client: Client) -> None:
+        settings = client.machine.settings.server
+        target = f"/replay?options={quote(json.dumps(RAW))}"
+        request = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+
+        async def fetch() -> int:
+            reader, writer = await asyncio.open_connection(settings.host, settings.port)
+            writer.write(request)
+            body = await reader.read()
+            writer.close()
+            return body.count(b'"localTimestamp"')
+
+        await client.lines("/replay", RAW)
+        async with asyncio.timeout(120):
+            assert await asyncio.gather(*(fetch() for _ in range(1000))) == [6] * 1000

@@ -23,8 +23,15 @@ def server_options() -> dict[str, Any]:
 
 
 def worker_pids() -> list[int]:
-    children = psutil.Process().children()
-    return [child.pid for child in children if "tardis_machine.app.worker" in child.cmdline()]
+    return [child.pid for child in psutil.Process().children() if is_worker(child)]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return "tardis_machine.app.worker" in process.cmdline()
+    except psutil.Error:
+        # It has just died, and nobody took notice yet.
+        return False
 
 
 async def test_requests_are_shared_by_processes(client: Client) -> None:

@@ -29,6 +29,10 @@ from tardis_machine.session.streams import merged_chunks
 from tardis_machine.sources.archive import ArchiveSource, SliceChunk
 from tardis_machine.sources.pacing import Pacer
 
+COMPUTED_AT_ONCE = 250
+"""Records computed at once. A snapshot on every change multiplies the size of a chunk; smaller ones
+stay in memory the allocator already has."""
+
 
 async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
     """Yield the lines of a plan as fast as they are read, or at the speed the client chose."""
@@ -41,11 +45,6 @@ async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[l
         async for lines in chunks:
             async for due in pacer.pace(lines, line_times(lines)):
                 yield due
-
-
-COMPUTED_AT_ONCE = 250
-"""Records computed at once. A snapshot on every change multiplies the size of a chunk; smaller ones
-stay in memory the allocator already has."""
 
 
 async def raw_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import structlog
 from confluent_kafka import KafkaException, Producer
@@ -11,9 +11,8 @@ from tardis_machine.bronze.envelope import Series
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import Event, Outcome, Result
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID
-from tardis_machine.sinks.kafka_client import Listener, producer_properties
+from tardis_machine.sinks.kafka_client import Listener
 from tardis_machine.sinks.kafka_flight import Flight, classify
-from tardis_machine.sinks.kafka_settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +30,7 @@ class EventProducer:
     """Hands events to librdkafka and waits for it; of no use any more once `is_lost`.
 
     Args:
+        properties: of librdkafka.
         listener: hears what librdkafka says beside its reports.
         headers: the headers that events of a series share; librdkafka copies them, so that one
             dict per series can be filled again and again.
@@ -40,7 +40,7 @@ class EventProducer:
 
     def __init__(
         self,
-        settings: KafkaSettings,
+        properties: Mapping[str, Any],
         listener: Listener,
         headers: Mapping[Series, HeaderFields],
         prefixes: Mapping[str, bytes],
@@ -48,22 +48,23 @@ class EventProducer:
     ) -> None:
         self.is_lost = False
         self.listener = listener
-        self._settings = settings
         self._headers = headers
         self._prefixes = prefixes
         self._stamp = stamp
-        callbacks: dict[str, object] = {"error_cb": listener.error, "logger": listener}
-        if settings.statistics_interval_ms:
-            callbacks["stats_cb"] = listener.statistics
+        self._brokers = properties["bootstrap.servers"]
+        callbacks = {
+            "error_cb": listener.error,
+            "logger": listener,
+            "stats_cb": listener.statistics,
+        }
         try:
-            self.client = Producer({**producer_properties(settings), **callbacks})
+            self.client = Producer({**properties, **callbacks})
         except KafkaException as error:
             raise SinkError(listener.hidden(error.args[0].str())) from None
 
-    def wait_for_broker(self) -> None:
-        """Return when a broker answers; raise when none does within the connect timeout."""
+    def wait_for_broker(self, seconds: float) -> None:
+        """Return when a broker answers; raise when none does in this time."""
         self.listener.forget()
-        seconds = self._settings.connect_timeout_ms / 1000
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -106,7 +107,7 @@ class EventProducer:
 
     def _give_up(self, error: KafkaException, *, is_over: bool) -> None:
         """Raise when a broker refused us or no broker will answer."""
-        listener, where = self.listener, self._settings.broker_list
+        listener, where = self.listener, self._brokers
         if listener.refusal is not None:
             text = f"Kafka at {where} refused the login: {listener.last_error}"
             raise SinkError(text) from None

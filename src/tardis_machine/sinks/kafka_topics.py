@@ -5,7 +5,6 @@ question per topic and keeps a missing one from holding up the others.
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -30,9 +29,7 @@ class Topics:
         admin_properties: how to connect for creating topics.
     """
 
-    def __init__(
-        self, settings: KafkaSettings, admin_properties: Callable[[KafkaSettings], dict[str, Any]]
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, admin_properties: dict[str, Any]) -> None:
         self._settings = settings
         self._ask_seconds = min(ASK_SECONDS, settings.request_timeout_ms / 1000)
         self._admin_properties = admin_properties
@@ -77,7 +74,7 @@ class Topics:
             num_partitions=settings.topic_partitions,
             replication_factor=settings.topic_replication,
         )
-        admin = AdminClient(self._admin_properties(settings))
+        admin = AdminClient(self._admin_properties)
         try:
             admin.create_topics([made], request_timeout=ASK_SECONDS)[topic].result()
         except KafkaException as failure:

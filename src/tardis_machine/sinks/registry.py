@@ -12,6 +12,7 @@ from tardis_machine.sinks.base import Sink
 from tardis_machine.sinks.console import ConsoleSettings
 from tardis_machine.sinks.files_settings import FilesSettings
 from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.redis_settings import RedisSettings
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings, ignored_options
 
 
@@ -25,6 +26,7 @@ class PublishingSettings:
 
     event_bus: EventBusSettings = group(EventBusSettings, "event-bus")
     kafka: KafkaSettings = group(KafkaSettings, "kafka")
+    redis: RedisSettings = group(RedisSettings, "redis")
     files: FilesSettings = group(FilesSettings, "files")
     console: ConsoleSettings = group(ConsoleSettings, "console")
 

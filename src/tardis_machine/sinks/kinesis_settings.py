@@ -1,6 +1,7 @@
 """Settings of publishing to Kinesis Data Streams."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tardis_machine.bronze.keys import DEFAULT_KEY, KINESIS_KEY
 from tardis_machine.bronze.routing import Router
-from tardis_machine.model.settings import Secret, group, option
+from tardis_machine.model.settings import Secret, computed_option, group, option
 from tardis_machine.sinks.settings import MIB, BusSettings, EventBusSettings, overriding
 from tardis_machine.sinks.targets import Destinations
 
@@ -69,10 +70,10 @@ class KinesisSettings(BusSettings):
     explicit_hash_key: Literal["off", "symbol"] = option(
         "off", "symbol: all events of an instrument go to the same shard, whatever their key."
     )
-    region: str | None = option(
-        None,
-        "Region; unset: of the profile or the ARN.",
-        fallback_env="AWS_REGION",
+    region: str | None = computed_option(
+        lambda: None,
+        "Region.",
+        shown_default="of the ARN, AWS_REGION, the profile",
         pattern=r"[a-z0-9-]+",
     )
     access_key_id: str | None = option(
@@ -157,10 +158,13 @@ class KinesisSettings(BusSettings):
 
     @property
     def known_region(self) -> str | None:
-        """Return the region that these settings name, directly or by the ARN of the stream."""
-        if self.region is not None or self.stream is None or ":" not in self.stream:
+        """Return the region as far as it is known without the AWS configuration files."""
+        if self.region is not None:
             return self.region
-        return self.stream.split(":")[3]
+        if self.stream is not None and self.stream.startswith("arn:"):
+            return self.stream.split(":")[3]
+        # Part of the default AWS chain, like the keys, which are read from the environment too.
+        return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong, option by option."""

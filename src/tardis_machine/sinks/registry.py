@@ -10,8 +10,12 @@ from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import group
 from tardis_machine.sinks.base import Sink
 from tardis_machine.sinks.console import ConsoleSettings
+from tardis_machine.sinks.event_hubs_kafka import as_kafka
+from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
 from tardis_machine.sinks.files_settings import FilesSettings
 from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.nats_settings import NatsSettings
 from tardis_machine.sinks.redis_settings import RedisSettings
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings, ignored_options
 
@@ -26,6 +30,9 @@ class PublishingSettings:
 
     event_bus: EventBusSettings = group(EventBusSettings, "event-bus")
     kafka: KafkaSettings = group(KafkaSettings, "kafka")
+    kinesis: KinesisSettings = group(KinesisSettings, "kinesis")
+    nats: NatsSettings = group(NatsSettings, "nats")
+    event_hubs: EventHubsSettings = group(EventHubsSettings, "event-hubs")
     redis: RedisSettings = group(RedisSettings, "redis")
     files: FilesSettings = group(FilesSettings, "files")
     console: ConsoleSettings = group(ConsoleSettings, "console")
@@ -76,20 +83,37 @@ def bus_classes() -> list[type[BusSettings]]:
     return [type(bus) for bus in PublishingSettings().buses]
 
 
+def carrier(bus: BusSettings) -> BusSettings:
+    """Return the settings of the sink that carries a bus: Event Hubs speaks Kafka, too."""
+    if isinstance(bus, EventHubsSettings) and bus.transport == "kafka":
+        return as_kafka(bus)
+    return bus
+
+
 def missing_client(bus: BusSettings) -> Iterator[str]:
     """Say how to install the client of a bus, when it is not there."""
-    if bus.client is not None and importlib.util.find_spec(bus.client) is None:
+    carried = carrier(bus)
+    if carried.client is not None and not _is_installed(carried.client):
         yield str(
             MissingExtraError(
-                f"{bus.title} publishing needs {bus.client!r}. "
-                f"Run: pip install 'tardis-machine[{bus.extra}]'"
+                f"{bus.title} publishing needs {carried.client!r}. "
+                f"Run: pip install 'tardis-machine[{carried.extra}]'"
             )
         )
 
 
 def make_sink(bus: BusSettings, delivery: EventBusSettings) -> Sink:
     """Return the sink of a bus; this is where its client is imported."""
-    module, _, name = bus.sink.partition(":")
+    carried = carrier(bus)
+    module, _, name = carried.sink.partition(":")
     factory = getattr(importlib.import_module(f"tardis_machine.sinks.{module}"), name)
-    sink: Sink = factory(bus, delivery)
+    sink: Sink = factory(carried, delivery)
     return sink
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        # The package around it is missing already.
+        return False

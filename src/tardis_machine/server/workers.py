@@ -215,11 +215,16 @@ async def _peek_session(connection: socket.socket) -> str | None:
     try:
         async with asyncio.timeout(PEEK_SECONDS):
             head = await _peek_request_line(connection)
-    except (TimeoutError, OSError):
+        return _session_of(head.decode("latin-1"))
+    except (TimeoutError, OSError, ValueError):
+        # Slow, gone or no address: whoever gets the connection will answer that.
         return None
-    words = head.decode("latin-1").split(" ")
-    target = urlsplit(words[1]) if len(words) > 1 else None
-    if target is None or target.path.lower() != "/ws-replay":
+
+
+def _session_of(request_line: str) -> str | None:
+    words = request_line.split(" ")
+    target = urlsplit(words[1] if len(words) > 1 else "")
+    if target.path.lower() != "/ws-replay":
         return None
     return parse_qs(target.query).get("session", [None])[0]
 

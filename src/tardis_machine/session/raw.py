@@ -1,12 +1,17 @@
 """Recorded lines as raw responses carry them."""
 
-from bisect import bisect_left
-
 from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.model.requests import ReplayRange
 from tardis_machine.model.time import parse_us, us_text
 
 _BEFORE, _BETWEEN, _AFTER = b'{"localTimestamp":"', b'","message":', b"}\n"
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Split a chunk of whole lines; an empty one is a disconnect."""
+    lines = data.split(b"\n")
+    lines.pop()
+    return lines
 
 
 class GapFolder:
@@ -16,11 +21,9 @@ class GapFolder:
         self._keep = keep
         self._after_gap = False
 
-    def fold(self, data: bytes) -> list[bytes]:
-        """Split a chunk into lines; an empty one is a disconnect."""
-        lines = data.split(b"\n")
-        lines.pop()
-        if not (data.startswith(b"\n") or b"\n\n" in data):
+    def fold(self, lines: list[bytes]) -> list[bytes]:
+        """Return lines with at most one marker between two messages."""
+        if b"" not in lines:
             self._after_gap = self._after_gap and not lines
             return lines
         if not self._keep:
@@ -40,11 +43,10 @@ def cut_lines(lines: list[bytes], range_: ReplayRange) -> list[bytes]:
         us_text(range_.end_us)[:LOCAL_DIGITS].encode(),
     )
     timed = [line for line in lines if line]
-    if timed and start <= timed[0] and timed[-1][:LOCAL_DIGITS] < end:
+    if not timed or (start <= timed[0] and timed[-1] < end):
         return lines
-    first = bisect_left(timed, start)
-    last = bisect_left(timed, end)
-    return timed[first:last]
+    inside = [place for place, line in enumerate(lines) if start <= line < end]
+    return lines[inside[0] : inside[-1] + 1] if inside else []
 
 
 def http_lines(lines: list[bytes]) -> bytes:
@@ -62,11 +64,16 @@ def messages(lines: list[bytes]) -> list[bytes]:
 
 
 def line_times(lines: list[bytes]) -> list[int]:
-    """Return the recording time of each line in microseconds; a gap has that of the line before."""
+    """Return the recording time of each line in microseconds.
+
+    A disconnect has that of the line before it, a leading one that of the first line.
+    """
+    first = next(filter(None, lines), b"")
     times: list[int] = []
     for line in lines:
-        if line:
-            times.append(parse_us(str(line[:LOCAL_DIGITS], "ascii") + "Z"))
-        else:
-            times.append(times[-1] if times else 0)
+        times.append(times[-1] if times and not line else _recorded_us(line or first))
     return times
+
+
+def _recorded_us(line: bytes) -> int:
+    return parse_us(str(line[:LOCAL_DIGITS], "ascii") + "Z")

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tardis_machine.compute.pipeline import Computables
 from tardis_machine.exchanges.selection import LineFilter
-from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.exchanges.spec import Emit, Exchange
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import Record
@@ -24,7 +24,7 @@ from tardis_machine.session.plan import (
     RawPlan,
     Segment,
 )
-from tardis_machine.session.raw import GapFolder, cut_lines, line_times
+from tardis_machine.session.raw import GapFolder, cut_lines, line_times, split_lines
 from tardis_machine.session.streams import merged_chunks
 from tardis_machine.sources.archive import ArchiveSource, SliceChunk
 from tardis_machine.sources.pacing import Pacer
@@ -43,6 +43,10 @@ async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[l
             return
         pacer = Pacer(plan.speed)
         async for lines in chunks:
+            if not any(lines):
+                # A disconnect alone has no time to wait for.
+                yield lines
+                continue
             async for due in pacer.pace(lines, line_times(lines)):
                 yield due
 
@@ -55,21 +59,26 @@ async def raw_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list
         _read(source, plan.exchange, plan.filters, plan.range, plan.archive)
     ) as chunks:
         async for chunk in chunks:
-            lines = gaps.fold(chunk.data)
+            lines = split_lines(chunk.data)
             if chunk.needs_local_filter and plan.filters:
                 select = select or LineFilter(plan.exchange, plan.filters)
                 lines = select.select(lines)
             if plan.is_exact:
                 lines = cut_lines(lines, plan.range)
+            # Last, because lines between two disconnects may be gone by now.
+            lines = gaps.fold(lines)
             if lines:
                 yield lines
 
 
 async def client_records(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock
+    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
-    """Yield the records of a plan as fast as they are read, or at the speed the client chose."""
-    async with aclosing(normalized_records(plan, source, clock)) as chunks:
+    """Yield the records of a plan as fast as they are read, or at the speed the client chose.
+
+    `on_unseen` takes the disconnects that the client did not ask to see.
+    """
+    async with aclosing(normalized_records(plan, source, clock, on_unseen)) as chunks:
         if plan.speed is None:
             async for records in chunks:
                 yield records
@@ -82,12 +91,14 @@ async def client_records(
 
 
 async def normalized_records(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock
+    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records that reach the client, merged by local time over all entries."""
     async with AsyncExitStack() as stack:
         streams = [
-            await stack.enter_async_context(aclosing(entry_records(entry, source, clock)))
+            await stack.enter_async_context(
+                aclosing(entry_records(entry, source, clock, on_unseen))
+            )
             for entry in plan.entries
         ]
         merged: AsyncIterator[list[Record]] = (
@@ -101,13 +112,13 @@ async def normalized_records(
 
 
 async def entry_records(
-    entry: EntryPlan, source: ArchiveSource, clock: Clock
+    entry: EntryPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records of one entry, source records and computed ones."""
     computables = Computables(entry.computed, trim_levels=entry.trim_levels)
     by_symbol, in_range = _symbol_selector(entry.symbols), _exact_selector(entry)
     for segment in entry.segments:
-        async with aclosing(_mapped_records(entry, segment, source, clock)) as chunks:
+        async with aclosing(_mapped_records(entry, segment, source, clock, on_unseen)) as chunks:
             async for mapped in chunks:
                 records = by_symbol(mapped)
                 if not entry.computed:
@@ -119,11 +130,19 @@ async def entry_records(
 
 
 async def _mapped_records(
-    entry: EntryPlan, segment: Segment, source: ArchiveSource, clock: Clock
+    entry: EntryPlan,
+    segment: Segment,
+    source: ArchiveSource,
+    clock: Clock,
+    on_unseen: Emit | None,
 ) -> AsyncGenerator[list[Record], None]:
     """Yield what the mappers of one segment make of its lines."""
     mapper = SegmentMapper(
-        entry.exchange, entry.source_types, clock, with_disconnects=entry.with_disconnects
+        entry.exchange,
+        entry.source_types,
+        clock,
+        with_disconnects=entry.with_disconnects,
+        on_unseen=on_unseen,
     )
     async with aclosing(
         _read(source, entry.exchange, segment.filters, segment.range, entry.archive)

@@ -1,0 +1,125 @@
+"""Plan batches of a bus that knows its newest positions."""
+
+from collections.abc import Mapping
+
+import structlog
+
+from tardis_machine.lake.buses.client import BusClient, Loss, Planner, ReadPolicy, Span
+from tardis_machine.lake.buses.positions import (
+    Lane,
+    Offset,
+    Position,
+    Range,
+    fair_shares,
+    offset_of,
+    positions_of,
+)
+from tardis_machine.lake.errors import DataLossError
+from tardis_machine.telemetry.logs import bridge_logs
+
+log = structlog.get_logger(__name__)
+
+
+class LanePlanner(Planner):
+    """Advances every lane, a fair share of the limit each."""
+
+    def __init__(self, client: BusClient, policy: ReadPolicy) -> None:
+        self._client = client
+        self._policy = policy
+        self._goals: Mapping[Lane, Span] | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def begin(self) -> Offset:
+        """Return the positions before the oldest events."""
+        return offset_of({lane: span.oldest for lane, span in self._client.spans().items()})
+
+    def freeze(self) -> None:
+        """Keep the newest positions as the goal."""
+        self._goals = self._client.spans()
+
+    def newest(self) -> Offset:
+        """Return the newest positions."""
+        return offset_of({lane: span.newest for lane, span in self._client.spans().items()})
+
+    def latest(self, start: Offset, max_rows: int | None) -> Offset:
+        """Return the end of the next batch; a new lane only gets its start in it.
+
+        So every range has both ends in the checkpoint, and means the same after a restart.
+        """
+        spans = self._client.spans()
+        known = positions_of(start)
+        starts = {
+            lane: self._after_loss(lane, position, spans[lane])
+            for lane, position in known.items()
+            if lane in spans
+        }
+        ends = {lane: self._goal(lane, position, spans[lane]) for lane, position in starts.items()}
+        wanted = {lane: self._client.distance(starts[lane], end) for lane, end in ends.items()}
+        for lane, rows in fair_shares(wanted, max_rows).items():
+            if rows == 0:
+                ends[lane] = starts[lane]
+            elif rows < wanted[lane]:
+                ends[lane] = self._client.advance(lane, starts[lane], rows)
+        new = {lane: span.oldest for lane, span in self._lanes(spans) if lane not in known}
+        return offset_of(known | ends | new)
+
+    def ranges(self, start: Offset, end: Offset) -> list[Range]:
+        """Return the ranges of a batch, cut so that tasks have about the same to do."""
+        known, found = positions_of(start), []
+        for lane, last in positions_of(end).items():
+            first = known.get(lane, last)
+            if self._client.is_before(last, first):
+                # The lane was made anew, and its events are counted from the beginning.
+                first = self._client.spans()[lane].oldest
+            found += self._cut(lane, first, last)
+        return found
+
+    def commit(self, end: Offset) -> None:
+        """Do nothing: the bus keeps everything itself."""
+
+    def _cut(self, lane: Lane, start: Position, end: Position) -> list[Range]:
+        rows = self._client.distance(start, end)
+        if rows == 0:
+            return []
+        whole = Range(lane, start, end, rows)
+        parts = round(rows / self._policy.rows_per_task)
+        return self._client.cut(whole, parts) if parts > 1 else [whole]
+
+    def _lanes(self, spans: Mapping[Lane, Span]) -> list[tuple[Lane, Span]]:
+        lanes = spans if self._goals is None else self._goals
+        return [(lane, span) for lane, span in spans.items() if lane in lanes]
+
+    def _goal(self, lane: Lane, start: Position, span: Span) -> Position:
+        if self._goals is None:
+            return span.newest
+        goal = self._goals[lane].newest if lane in self._goals else start
+        return start if self._client.is_before(goal, start) else goal
+
+    def _after_loss(self, lane: Lane, start: Position, span: Span) -> Position:
+        """Return where a lane can be read on; refuse to skip events unless that is wanted."""
+        loss = self._client.loss(lane, start, span)
+        if loss is None:
+            return start
+        report_loss(self._policy, lane, loss)
+        is_skipped = loss.is_new_lane or self._client.is_before(start, span.oldest)
+        return span.oldest if is_skipped else start
+
+
+def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
+    """Raise DataLossError, or log the loss where the policy is to go on."""
+    place = f"{lane.stream}, partition {lane.partition}"
+    if policy.fails_on_loss:
+        reason = (
+            f"{place} was deleted and made anew"
+            if loss.is_new_lane
+            else f"{place} no longer holds {loss.events} events that were not read"
+        )
+        raise DataLossError(
+            f"{reason}: the bus keeps too little, or the lake was away for too long. To go on "
+            "with what is left, set lake-fail-on-data-loss to false."
+        )
+    bridge_logs()
+    log.warning("events lost", stream=lane.stream, partition=lane.partition, events=loss.events)

@@ -1,0 +1,64 @@
+"""Where a reader is: lanes, ranges, and offsets as Spark keeps them in a checkpoint.
+
+A lane is a part of a bus with an order of its own: a Redis stream, a partition of a hub, a shard.
+A position in a lane means that everything up to it, and itself, has been read. A range holds what
+follows its start, up to and including its end; it stands for the same events for ever.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+Position: TypeAlias = Any
+"""Text, a number, or a dict of them: whatever JSON keeps and the bus understands."""
+
+Offset: TypeAlias = dict[str, dict[str, Position]]
+"""Positions by stream and partition, as they stand in the checkpoint."""
+
+
+class Lane(NamedTuple):
+    """A stream, and the part of it that has an order of its own."""
+
+    stream: str
+    partition: str = "0"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Events of one lane, which one task reads."""
+
+    lane: Lane
+    start: Position
+    end: Position
+    rows: int | None
+    """How many events it holds, if nothing is lost; None: only reading tells."""
+
+
+def positions_of(offset: Offset) -> dict[Lane, Position]:
+    """Return the position of every lane."""
+    return {
+        Lane(stream, partition): position
+        for stream, partitions in offset.items()
+        for partition, position in partitions.items()
+    }
+
+
+def offset_of(positions: Mapping[Lane, Position]) -> Offset:
+    """Return positions as Spark keeps them, always in the same order."""
+    offset: Offset = {}
+    # Spark compares offsets as text.
+    for lane, position in sorted(positions.items()):
+        offset.setdefault(lane.stream, {})[lane.partition] = position
+    return offset
+
+
+def fair_shares(wanted: Mapping[Lane, int], limit: int | None) -> dict[Lane, int]:
+    """Divide a limit among lanes: small wishes in full, the others get equal parts of the rest."""
+    if limit is None or sum(wanted.values()) <= limit:
+        return dict(wanted)
+    shares, left = {}, limit
+    by_size: Iterable[tuple[Lane, int]] = sorted(wanted.items(), key=lambda item: item[1])
+    for place, (lane, rows) in enumerate(by_size):
+        shares[lane] = min(rows, left // (len(wanted) - place))
+        left -= shares[lane]
+    return shares

@@ -3,8 +3,6 @@
 import os
 from typing import NoReturn, Self
 
-from tests.servers.kafka import Topics
-
 
 class UncontrollableServerError(RuntimeError):
     """A test wants to stop a server that is not ours."""
@@ -32,7 +30,3 @@ class Elsewhere:
             f"{self._variable} names a server of yours, and this test needs {name!r} of a server "
             f"of ours. Unset {self._variable} to run it."
         )
-
-
-class KafkaElsewhere(Topics, Elsewhere):
-    """A Kafka cluster of somebody else; topics are created in it and not deleted."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.servers import places
+from tests.servers.elsewhere import Elsewhere
 from tests.servers.process import ServerFailedError, ServerProcess, free_port
 from tests.servers.tls import Certificates
 
@@ -33,8 +34,8 @@ PROPERTIES = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     # After kill -9 the controller refuses the broker until the old registration has expired.
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "1000",
+    "broker.heartbeat.interval.ms": "250",
 }
 SASL_MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -70,6 +71,10 @@ class Topics:
     def _admin(self) -> AdminClient:
         # Silent: refused connections are normal while the broker starts.
         return AdminClient({"bootstrap.servers": self.address, "log_level": 0})
+
+
+class KafkaElsewhere(Topics, Elsewhere):
+    """A Kafka cluster of somebody else; topics are created in it and not deleted."""
 
 
 def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:

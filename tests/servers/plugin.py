@@ -2,30 +2,45 @@
 
 Servers of the whole run start when the first test asks for one. A test may kill or pause them:
 after it they are healed. Every test gets its own topic, stream, subject or hub.
+
+Servers are imported where they start: a run of unit tests pays for no client library.
 """
+
+from __future__ import annotations
 
 import gc
 import secrets
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
-from tests.servers.elsewhere import Elsewhere, KafkaElsewhere
-from tests.servers.event_hubs import EventHubs
-from tests.servers.kafka import Kafka
-from tests.servers.kafka_mock import KafkaMock
-from tests.servers.kinesis import Kinesis
-from tests.servers.nats import Nats, NatsCluster
+from tests.servers.elsewhere import Elsewhere
 from tests.servers.process import free_port
-from tests.servers.readers import connect_nats, kinesis_client
-from tests.servers.redis import Redis, RedisCluster
 from tests.servers.tcp_proxy import TcpProxy
-from tests.servers.tls import Certificates, make_certificates
+
+if TYPE_CHECKING:
+    from tests.servers.event_hubs import EventHubs
+    from tests.servers.kafka import Kafka, KafkaElsewhere
+    from tests.servers.kafka_mock import KafkaMock
+    from tests.servers.kinesis import Kinesis
+    from tests.servers.lifecycle import Lifecycle
+    from tests.servers.nats import Nats, NatsCluster
+    from tests.servers.redis import Redis, RedisCluster
+    from tests.servers.tls import Certificates
 
 KAFKA_USERS = {"tester": "tester-secret"}
+
+Server = TypeVar("Server", bound="Lifecycle")
+
+
+class Healable(Protocol):
+    """Something that a test may break."""
+
+    def heal(self) -> None:
+        """Undo what the test did."""
 
 
 def unique_name(kind: str) -> str:
@@ -33,11 +48,31 @@ def unique_name(kind: str) -> str:
     return f"{kind}-{secrets.token_hex(6)}"
 
 
+def _started(variable: str, make: Callable[[], Server]) -> Iterator[Server | Elsewhere]:
+    """Yield the server that the environment names, or start one and end it."""
+    if elsewhere := Elsewhere.from_environment(variable):
+        yield elsewhere
+        return
+    with make() as server:
+        yield server
+
+
+Broken = TypeVar("Broken", bound=Healable)
+
+
+def _healed(server: Broken) -> Iterator[Broken]:
+    """Yield a server that is well, and make it well again."""
+    server.heal()
+    yield server
+    server.heal()
+
+
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     """Give an authority and a certificate for 127.0.0.1."""
-    directory: Path = tmp_path_factory.mktemp("certificates")
-    return make_certificates(directory)
+    from tests.servers.tls import make_certificates
+
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
@@ -50,6 +85,8 @@ def tcp_proxy() -> Iterator[Callable[[str], TcpProxy]]:
 @pytest.fixture(scope="session")
 def kafka_of_run(certificates: Certificates) -> Iterator[Kafka | KafkaElsewhere]:
     """Start one Kafka broker for the run, with SASL, TLS and proxied listeners."""
+    from tests.servers.kafka import Kafka, KafkaElsewhere
+
     if elsewhere := KafkaElsewhere.from_environment("TM_TEST_KAFKA"):
         yield elsewhere
         return
@@ -59,65 +96,46 @@ def kafka_of_run(certificates: Certificates) -> Iterator[Kafka | KafkaElsewhere]
 
 
 @pytest.fixture
-def kafka(kafka_of_run: Kafka | KafkaElsewhere) -> Iterator[Kafka | KafkaElsewhere]:
+def kafka(kafka_of_run: Kafka) -> Iterator[Kafka]:
     """Give the run's Kafka broker and heal it afterwards."""
-    kafka_of_run.heal()
-    yield kafka_of_run
-    kafka_of_run.heal()
+    yield from _healed(kafka_of_run)
 
 
 @pytest.fixture
 def kafka_proxy(kafka: Kafka) -> Iterator[TcpProxy]:
     """Give a TCP proxy that sees all traffic of clients which bootstrap from it."""
-    _, _, port = kafka.proxy_address.rpartition(":")
+    _, _, port = str(kafka.proxy_address).rpartition(":")
     with TcpProxy(kafka.proxied_address, port=int(port)) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def kafka_mock() -> Iterator[KafkaMock]:
-    """Start a mock cluster of three brokers that answer with errors on request."""
-    with KafkaMock() as cluster:
-        yield cluster
+def kafka_topic(kafka: Kafka) -> str:
+    """Give a topic of one partition."""
+    return kafka.create_topic(unique_name("topic"))
 
 
 @pytest.fixture
-def kafka_topic(kafka: Kafka | KafkaElsewhere) -> str:
-    """Give a topic of one partition."""
-    return kafka.create_topic(unique_name("topic"))
+def kafka_mock() -> Iterator[KafkaMock]:
+    """Start a mock cluster of three brokers that answer with errors on request."""
+    from tests.servers.kafka_mock import KafkaMock
+
+    with KafkaMock() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
 def redis_of_run() -> Iterator[Redis | Elsewhere]:
     """Start one Redis server for the run."""
-    if elsewhere := Elsewhere.from_environment("TM_TEST_REDIS"):
-        yield elsewhere
-        return
-    with Redis() as server:
-        yield server
+    from tests.servers.redis import Redis
+
+    yield from _started("TM_TEST_REDIS", Redis)
 
 
 @pytest.fixture
-def redis_server(redis_of_run: Redis | Elsewhere) -> Iterator[Redis | Elsewhere]:
+def redis_server(redis_of_run: Redis) -> Iterator[Redis]:
     """Give the run's Redis server and heal it afterwards."""
-    redis_of_run.heal()
-    yield redis_of_run
-    redis_of_run.heal()
-
-
-@pytest.fixture(scope="session")
-def redis_cluster_of_run() -> Iterator[RedisCluster]:
-    """Start one Redis cluster of three masters for the run."""
-    with RedisCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def redis_cluster(redis_cluster_of_run: RedisCluster) -> Iterator[RedisCluster]:
-    """Give the run's Redis cluster and heal it afterwards."""
-    redis_cluster_of_run.heal()
-    yield redis_cluster_of_run
-    redis_cluster_of_run.heal()
+    yield from _healed(redis_of_run)
 
 
 @pytest.fixture
@@ -127,41 +145,39 @@ def redis_stream() -> str:
 
 
 @pytest.fixture(scope="session")
-def nats_of_run() -> Iterator[Nats | Elsewhere]:
-    """Start one NATS server with JetStream for the run."""
-    if elsewhere := Elsewhere.from_environment("TM_TEST_NATS"):
-        yield elsewhere
-        return
-    with Nats() as server:
-        yield server
+def redis_cluster_of_run() -> Iterator[RedisCluster]:
+    """Start one Redis cluster of three masters for the run."""
+    from tests.servers.redis import RedisCluster
 
-
-@pytest.fixture
-def nats_server(nats_of_run: Nats | Elsewhere) -> Iterator[Nats | Elsewhere]:
-    """Give the run's NATS server and heal it afterwards."""
-    nats_of_run.heal()
-    yield nats_of_run
-    nats_of_run.heal()
-
-
-@pytest.fixture(scope="session")
-def nats_cluster_of_run() -> Iterator[NatsCluster]:
-    """Start one NATS cluster of three servers for the run."""
-    with NatsCluster() as cluster:
+    with RedisCluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
-def nats_cluster(nats_cluster_of_run: NatsCluster) -> Iterator[NatsCluster]:
-    """Give the run's NATS cluster and heal it afterwards."""
-    nats_cluster_of_run.heal()
-    yield nats_cluster_of_run
-    nats_cluster_of_run.heal()
+def redis_cluster(redis_cluster_of_run: RedisCluster) -> Iterator[RedisCluster]:
+    """Give the run's Redis cluster and heal it afterwards."""
+    yield from _healed(redis_cluster_of_run)
+
+
+@pytest.fixture(scope="session")
+def nats_of_run() -> Iterator[Nats | Elsewhere]:
+    """Start one NATS server with JetStream for the run."""
+    from tests.servers.nats import Nats
+
+    yield from _started("TM_TEST_NATS", Nats)
 
 
 @pytest.fixture
-async def nats_stream(nats_server: Nats | Elsewhere) -> str:
+def nats_server(nats_of_run: Nats) -> Iterator[Nats]:
+    """Give the run's NATS server and heal it afterwards."""
+    yield from _healed(nats_of_run)
+
+
+@pytest.fixture
+async def nats_stream(nats_server: Nats) -> str:
     """Give a JetStream stream whose name is also the first token of its subjects."""
+    from tests.servers.readers import connect_nats
+
     name = unique_name("stream")
     async with await connect_nats(nats_server.address) as client:
         await client.jetstream().add_stream(name=name, subjects=[name, f"{name}.>"])
@@ -169,26 +185,39 @@ async def nats_stream(nats_server: Nats | Elsewhere) -> str:
 
 
 @pytest.fixture(scope="session")
+def nats_cluster_of_run() -> Iterator[NatsCluster]:
+    """Start one NATS cluster of three servers for the run."""
+    from tests.servers.nats import NatsCluster
+
+    with NatsCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def nats_cluster(nats_cluster_of_run: NatsCluster) -> Iterator[NatsCluster]:
+    """Give the run's NATS cluster and heal it afterwards."""
+    yield from _healed(nats_cluster_of_run)
+
+
+@pytest.fixture(scope="session")
 def kinesis_of_run() -> Iterator[Kinesis | Elsewhere]:
     """Start one Kinesis server behind its fault proxy for the run."""
-    if elsewhere := Elsewhere.from_environment("TM_TEST_KINESIS"):
-        yield elsewhere
-        return
-    with Kinesis() as server:
-        yield server
+    from tests.servers.kinesis import Kinesis
+
+    yield from _started("TM_TEST_KINESIS", Kinesis)
 
 
 @pytest.fixture
-def kinesis(kinesis_of_run: Kinesis | Elsewhere) -> Iterator[Kinesis | Elsewhere]:
+def kinesis(kinesis_of_run: Kinesis) -> Iterator[Kinesis]:
     """Give the run's Kinesis server and heal it afterwards."""
-    kinesis_of_run.heal()
-    yield kinesis_of_run
-    kinesis_of_run.heal()
+    yield from _healed(kinesis_of_run)
 
 
 @pytest.fixture
-async def kinesis_stream(kinesis: Kinesis | Elsewhere) -> str:
+async def kinesis_stream(kinesis: Kinesis) -> str:
     """Give an active stream of two shards."""
+    from tests.servers.readers import kinesis_client
+
     name = unique_name("stream")
     async with kinesis_client(kinesis.address) as client:
         await client.create_stream(StreamName=name, ShardCount=2)
@@ -200,31 +229,29 @@ async def kinesis_stream(kinesis: Kinesis | Elsewhere) -> str:
 @pytest.fixture(scope="session")
 def event_hubs_of_run() -> Iterator[EventHubs | Elsewhere]:
     """Start one Event Hubs namespace for the run."""
-    if elsewhere := Elsewhere.from_environment("TM_TEST_EVENT_HUBS"):
-        yield elsewhere
-        return
-    with EventHubs() as namespace:
-        yield namespace
+    from tests.servers.event_hubs import EventHubs
+
+    yield from _started("TM_TEST_EVENT_HUBS", EventHubs)
 
 
 @pytest.fixture
-def event_hubs(event_hubs_of_run: EventHubs | Elsewhere) -> Iterator[EventHubs | Elsewhere]:
+def event_hubs(event_hubs_of_run: EventHubs) -> Iterator[EventHubs]:
     """Give the run's Event Hubs namespace and heal it afterwards."""
-    event_hubs_of_run.heal()
-    yield event_hubs_of_run
-    event_hubs_of_run.heal()
-
-
-@pytest.fixture
-def unclosed_sockets_allowed() -> Iterator[None]:
-    """Let azure-eventhub forget the sockets of connections that failed, as it does."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
-        yield
-        gc.collect()
+    yield from _healed(event_hubs_of_run)
 
 
 @pytest.fixture
 def event_hub(event_hubs: EventHubs) -> str:
     """Give a hub of two partitions."""
     return event_hubs.create_hub(unique_name("hub"))
+
+
+@pytest.fixture
+def unclosed_sockets_allowed(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Let azure-eventhub forget the sockets of connections that failed, as it does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        yield
+        # Its log records hold the exceptions, and those the sockets, until the next test.
+        caplog.get_records("call").clear()
+        gc.collect()

@@ -210,10 +210,10 @@ async def _dispatch(connection: socket.socket, port: bytes, workers: Workers) ->
         await workers.hand_over(connection, port, session)
 
 
-async def _peek_session(connection: socket.socket) -> str | None:
+async def _peek_session(connection: socket.socket, seconds: float = PEEK_SECONDS) -> str | None:
     """Read the session key of a `/ws-replay` request without taking it from the socket."""
     try:
-        async with asyncio.timeout(PEEK_SECONDS):
+        async with asyncio.timeout(seconds):
             head = await _peek_request_line(connection)
         return _session_of(head.decode("latin-1"))
     except (TimeoutError, OSError, ValueError):

@@ -88,6 +88,13 @@ async def test_replay_narrows_to_filters(archive: dict[str, Any]) -> None:
     assert b"ETHUSD" in messages[0].message
 
 
+async def test_disconnects_between_filtered_messages_are_one(archive: dict[str, Any]) -> None:
+    ether = Filter("trade", ("ETHUSD",))
+    options = {"filters": [ether], "with_disconnects": True, **archive}
+    messages = await listed(replay(*MARCH, **options))
+    assert [message is None for message in messages] == [True, False]
+
+
 async def test_normalized_replay_yields_typed_records(archive: dict[str, Any]) -> None:
     types = ["trade", "book_change", "trade_bar_2ticks", "quote"]
     records = await listed(replay_normalized(*MARCH, data_types=types, **archive))
@@ -187,7 +194,9 @@ async def test_combine_keeps_the_order_of_streams_at_equal_times() -> None:
 
 async def test_speed_waits_between_messages(archive: dict[str, Any]) -> None:
     started = asyncio.get_running_loop().time()
-    await listed(replay(*MARCH, speed=600, **archive))
+    async with asyncio.timeout(30):
+        # It begins with a disconnect, which has no time of its own.
+        await listed(replay(*MARCH, speed=600, with_disconnects=True, **archive))
     assert asyncio.get_running_loop().time() - started >= 60 / 600
 
 

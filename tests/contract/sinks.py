@@ -295,8 +295,9 @@ class SinkContract:
         events = make_events(bus.settings.router(), 500)
         done = self.deliver(running, events)
         running.drain()
+        running.finish()
         assert done.wait(DEADLINE_SECONDS)
-        wait_until(lambda: running.is_drained, "the thread ends")
+        running.wait_until_drained()
         running.stop(10)
         self.assert_all_arrived_in_order(bus, events)
 

@@ -7,12 +7,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
+from tardis_machine.app.publishing import connected_publisher, running_publisher
 from tardis_machine.app.settings import ServeSettings
 from tardis_machine.model.errors import TardisMachineError
 from tardis_machine.server.listeners import listen
 from tardis_machine.server.services import Services
 from tardis_machine.server.workers import listen_with_workers
+from tardis_machine.sinks.supervisor import PublisherProcess
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
 from tardis_machine.telemetry.metrics import Metrics
@@ -28,34 +31,69 @@ def system_clock() -> int:
 
 
 @asynccontextmanager
-async def open_services(settings: ServeSettings, metrics: Metrics) -> AsyncIterator[Services]:
-    """Open what request handlers share."""
+async def open_services(
+    settings: ServeSettings,
+    metrics: Metrics,
+    publisher: Path | None = None,
+    worker: str | None = None,
+) -> AsyncIterator[Services]:
+    """Open what request handlers share.
+
+    Args:
+        settings: of the server.
+        metrics: of this process.
+        publisher: socket of the publisher process, if there is one.
+        worker: number of the worker process that this one is.
+    """
     watch_process(metrics)
-    async with ArchiveSource(settings.archive, metrics=metrics.archive) as archive:
+    async with (
+        connected_publisher(publisher, settings.publishing, worker) as client,
+        ArchiveSource(settings.archive, metrics=metrics.archive) as archive,
+    ):
         yield Services(
             settings=settings.server,
             archive=archive,
             metrics=metrics,
             clock=system_clock,
             started_us=system_clock(),
+            publisher=client,
         )
 
 
 @asynccontextmanager
-async def open_server(settings: ServeSettings) -> AsyncIterator[None]:
-    """Serve both ports while the body runs, in this process or in workers."""
+async def open_server(settings: ServeSettings) -> AsyncIterator[PublisherProcess | None]:
+    """Serve both ports while the body runs, and publish, if a bus is on.
+
+    Raises:
+        BusNotReachedError: a required bus was not reached.
+    """
     if settings.clear_cache:
         clear_cache(settings.archive.cache_dir)
+    async with (
+        running_publisher(settings.publishing, settings.logs, settings.archive) as publisher,
+        _open_ports(settings, publisher.path if publisher else None),
+    ):
+        try:
+            yield publisher
+        finally:
+            if publisher is not None:
+                # What is left is delivered while the ports close.
+                publisher.drain()
+
+
+@asynccontextmanager
+async def _open_ports(settings: ServeSettings, publisher: Path | None) -> AsyncIterator[None]:
+    """Serve both ports while the body runs, in this process or in workers."""
     count = worker_count(settings)
     try:
         if count > 1:
-            bootstrap = pickle.dumps(settings_of_one(settings, count))
+            bootstrap = pickle.dumps((settings_of_one(settings, count), publisher))
             async with listen_with_workers(
                 settings.server, count, "tardis_machine.app.worker", bootstrap
             ):
                 yield
         else:
-            async with open_services(settings, Metrics()) as services, listen(services):
+            async with open_services(settings, Metrics(), publisher) as services, listen(services):
                 tune_collector()
                 yield
     except OSError as error:

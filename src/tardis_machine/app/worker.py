@@ -20,9 +20,15 @@ from tardis_machine.telemetry.metrics import Metrics
 MAX_BOOTSTRAP_BYTES = 1 << 20
 
 
-async def run(channel: socket.socket, settings: ServeSettings, registry: SharedRegistry) -> None:
+async def run(
+    channel: socket.socket,
+    settings: ServeSettings,
+    registry: SharedRegistry,
+    publisher: Path | None,
+    index: str,
+) -> None:
     """Serve passed connections with services of this process's own."""
-    async with open_services(settings, Metrics(registry)) as services:
+    async with open_services(settings, Metrics(registry), publisher, index) as services:
         tune_collector()
         await serve_passed_connections(channel, services, registry.share)
 
@@ -34,9 +40,10 @@ def main() -> None:
     descriptor, metrics_folder, index = sys.argv[1:]
     with socket.socket(fileno=int(descriptor)) as channel:
         # The parent is ours and passes what it was started with.
-        settings = pickle.loads(channel.recv(MAX_BOOTSTRAP_BYTES))  # noqa: S301
+        settings, publisher = pickle.loads(channel.recv(MAX_BOOTSTRAP_BYTES))  # noqa: S301
         configure_logs(settings.logs)
-        asyncio.run(run(channel, settings, SharedRegistry(Path(metrics_folder), index)))
+        registry = SharedRegistry(Path(metrics_folder), index)
+        asyncio.run(run(channel, settings, registry, publisher, index))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from tardis_machine.model.control import encode_lines
 from tardis_machine.model.errors import TardisMachineError, UpstreamStatusError
 from tardis_machine.server.options import (
     OptionsError,
@@ -15,11 +14,13 @@ from tardis_machine.server.options import (
     parse_raw_options,
 )
 from tardis_machine.server.services import Services
+from tardis_machine.session.copies import client_body
 from tardis_machine.session.plan import plan_normalized, plan_raw
 from tardis_machine.session.raw import http_lines
-from tardis_machine.session.run import client_lines, client_records
+from tardis_machine.session.run import client_lines
 
 JSON_STREAM = "application/x-json-stream"
+NORMALIZED_ROUTE = "/replay-normalized"
 PIECE_BYTES = 1024 * 1024
 
 log = structlog.get_logger(__name__)
@@ -62,11 +63,11 @@ async def normalized_chunks(options: str | bytes | None, services: Services) -> 
     """Yield the body of a normalized response."""
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
-    async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
-        with services.meter("/replay-normalized", plan.exchanges) as meter:
-            async for records in chunks:
-                body = encode_lines(records)
-                meter.sent(len(records), len(body))
+    copy = services.copy("http", NORMALIZED_ROUTE)
+    async with aclosing(client_body(plan, services.archive, services.clock, copy)) as chunks:
+        with services.meter(NORMALIZED_ROUTE, plan.exchanges) as meter:
+            async for count, body in chunks:
+                meter.sent(count, len(body))
                 yield body
 
 

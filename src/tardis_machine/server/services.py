@@ -1,17 +1,23 @@
 """What request handlers share."""
 
+import os
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
 import structlog
 
+from tardis_machine.bronze.envelope import Origin
 from tardis_machine.model.time import Clock
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.session.plan import NormalizedPlan
+from tardis_machine.sinks.publisher_client import PublisherClient
+from tardis_machine.sinks.publisher_link import PublishedStream
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.telemetry.metrics import Metrics, ServerMetrics
+from tardis_machine.version import __version__
 
 log = structlog.get_logger(__name__)
 
@@ -51,12 +57,32 @@ class Services:
     metrics: Metrics
     clock: Clock
     started_us: int
+    publisher: PublisherClient | None = None
+    """Takes a copy of normalized streams; None: nothing is published."""
 
     def meter(self, route: str, exchanges: Iterable[str]) -> StreamMeter:
         """Return the meter of a stream; one over several exchanges is counted as `several`."""
         names = set(exchanges)
         label = names.pop() if len(names) == 1 else "several"
         return StreamMeter(self.metrics.server, route, label)
+
+    def copy(self, transport: str, route: str) -> PublishedStream | None:
+        """Begin the copy of a stream for the publisher, if anything is published."""
+        if self.publisher is None:
+            return None
+        meta = {
+            "request_id": uuid.uuid4().hex,
+            "session_id": self.session_id,
+            "transport": transport,
+            "route": route,
+            "app_version": __version__,
+        }
+        return self.publisher.stream(Origin.REPLAY, meta)
+
+    @property
+    def session_id(self) -> str:
+        """Return what tells this run of the process from others."""
+        return f"{os.getpid()}-{self.started_us}"
 
     def warn_of_ignored(self, plan: NormalizedPlan) -> None:
         """Log data types that nobody knows; the API ignores them."""

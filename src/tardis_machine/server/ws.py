@@ -2,12 +2,13 @@
 
 from contextlib import aclosing
 
-from tardis_machine.model.control import encode_lines
 from tardis_machine.server.connection import Connection
 from tardis_machine.server.options import parse_normalized_options
 from tardis_machine.server.services import Services
+from tardis_machine.session.copies import client_body
 from tardis_machine.session.plan import plan_normalized
-from tardis_machine.session.run import client_records
+
+ROUTE = "/ws-replay-normalized"
 
 
 async def replay_normalized(connection: Connection, services: Services) -> str:
@@ -15,10 +16,10 @@ async def replay_normalized(connection: Connection, services: Services) -> str:
     options = connection.request.query.get("options")
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
-    async with aclosing(client_records(plan, services.archive, services.clock)) as chunks:
-        with services.meter("/ws-replay-normalized", plan.exchanges) as meter:
-            async for records in chunks:
-                body = encode_lines(records)
-                meter.sent(len(records), len(body))
+    copy = services.copy("ws", ROUTE)
+    async with aclosing(client_body(plan, services.archive, services.clock, copy)) as chunks:
+        with services.meter(ROUTE, plan.exchanges) as meter:
+            async for count, body in chunks:
+                meter.sent(count, len(body))
                 await connection.send(body.splitlines())
     return "WS replay-normalized finished"

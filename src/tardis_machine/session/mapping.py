@@ -19,7 +19,10 @@ class SegmentMapper:
         clock: Clock,
         *,
         with_disconnects: bool,
+        on_unseen: Emit | None = None,
     ) -> None:
+        """Map for one exchange; `on_unseen` takes the disconnects that are not emitted."""
+        self._on_unseen = on_unseen
         self._exchange = exchange
         self._source_types = source_types
         self._clock = clock
@@ -71,8 +74,9 @@ class SegmentMapper:
         if self._normalizer is None:
             return
         self._normalizer = None
-        if self._with_disconnects:
-            emit(
+        tell = emit if self._with_disconnects else self._on_unseen
+        if tell is not None:
+            tell(
                 Disconnect(exchange=self._exchange.id, local_timestamp=_local_text(self._last_line))
             )
 

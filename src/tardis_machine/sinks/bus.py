@@ -19,37 +19,21 @@ from tardis_machine.sinks.courier import Courier
 from tardis_machine.sinks.dead_letters import DeadLetters
 from tardis_machine.sinks.headers import Headers, SeriesCache
 from tardis_machine.sinks.lanes import Lanes, key_of_event
-from tardis_machine.sinks.meter import BusState, Meter, Totals, count_series
+from tardis_machine.sinks.meter import Meter, count_series
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.settling import DeadLetterOffice, Settler
 from tardis_machine.sinks.spool import Spool
 from tardis_machine.sinks.spool_dirs import open_spool
+from tardis_machine.sinks.status import BusState, BusStatus
 from tardis_machine.telemetry.metrics import EventBusMetrics
 
 log = structlog.get_logger(__name__)
 
+LAG_SECONDS = 2.0
 MIN_SYNC_SECONDS = 0.005
 """How soon a spool is flushed that is to be flushed each time."""
-
-
-class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a bus is doing, as the publisher tells the server."""
-
-    state: str
-    state_seconds: float
-    queued: int
-    spooled: int
-    oldest_seconds: float
-    totals: Totals
-    last_ack_age_ms: int | None = None
-    last_error: str | None = None
-
-    @property
-    def lost(self) -> int:
-        """Return how many events are gone."""
-        return self.totals.dropped
 
 
 class Syncer(threading.Thread):
@@ -91,7 +75,6 @@ class Bus:
         directory: where its spool and dead letters are.
         metrics: where counts go.
         clock: what time it is.
-        on_room: called from another thread when events were settled.
     """
 
     def __init__(
@@ -102,7 +85,6 @@ class Bus:
         directory: Path,
         metrics: EventBusMetrics,
         clock: Clock,
-        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.delivery = delivery
@@ -110,7 +92,7 @@ class Bus:
         self._routes: SeriesCache[Route | None] = SeriesCache(settings.router().route)
         self._reporter = Reporter(self.meter, delivery.log_interval_ms / 1000)
         self.spool = self._open_spool(directory)
-        self.outbox, self._courier = self._assemble(sink, directory, clock, on_room)
+        self.outbox, self._courier = self._assemble(sink, directory, clock)
         self._syncer = Syncer(self.spool, delivery.fsync_ms / 1000) if self.spool else None
 
     @property
@@ -153,6 +135,20 @@ class Bus:
         self.meter.enqueued(len(events))
         return events
 
+    def readdress(self, events: Sequence[Event]) -> list[Event]:
+        """Return copies of events with the routes this bus has for them."""
+        pairs = [(event, self._routes[event.series]) for event in events]
+        return [
+            msgspec.structs.replace(event, route=route)
+            for event, route in pairs
+            if route is not None
+        ]
+
+    @property
+    def is_lagging(self) -> bool:
+        """Say whether events have waited long enough to call the bus slow."""
+        return self.outbox.oldest_seconds > LAG_SECONDS
+
     def status(self) -> BusStatus:
         """Say how the bus is doing, and set its gauges."""
         outbox, meter, reporter = self.outbox, self.meter, self._reporter
@@ -160,7 +156,7 @@ class Bus:
         self._set_gauges(oldest_seconds)
         ack_at = meter.last_ack_at
         return BusStatus(
-            state=reporter.state.value,
+            state=reporter.state,
             state_seconds=time.monotonic() - reporter.state_since,
             queued=outbox.queued,
             spooled=outbox.spooled,
@@ -171,13 +167,16 @@ class Bus:
         )
 
     def drain(self) -> None:
-        """Begin to deliver what is left without pauses."""
+        """Begin to deliver without pauses; more events may still come."""
         self._courier.drain()
 
-    @property
-    def is_drained(self) -> bool:
-        """Say whether the thread has ended with nothing left."""
-        return not self._courier.is_alive()
+    def finish(self) -> None:
+        """Say that no more events will come: the thread ends when all are delivered."""
+        self._courier.finish()
+
+    def wait_until_drained(self) -> None:
+        """Wait until the thread has ended, because nothing was left or it was stopped."""
+        self._courier.join()
 
     def stop(self, seconds: float) -> None:
         """End the thread within this time and put what is left on disk, or count it as lost."""
@@ -205,13 +204,11 @@ class Bus:
             self.meter.enqueued(spool.events)
         return spool
 
-    def _assemble(
-        self, sink: Sink, directory: Path, clock: Clock, on_room: Callable[[], None]
-    ) -> tuple[Outbox, Courier]:
+    def _assemble(self, sink: Sink, directory: Path, clock: Clock) -> tuple[Outbox, Courier]:
         delivery, meter, reporter = self.delivery, self.meter, self._reporter
         key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
         pauses = partial(Backoff, delivery.retry_initial_ms / 1000, delivery.retry_max_ms / 1000)
-        outbox = Outbox(delivery, Lanes(key_of, pauses), meter, self.spool, on_room)
+        outbox = Outbox(delivery, Lanes(key_of, pauses), meter, self.spool)
         letters = DeadLetters(
             directory,
             self.name,

@@ -9,11 +9,12 @@ from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.backoff import TARGET_SECONDS, Backoff
 from tardis_machine.sinks.base import Event, Outcome, Result, Sink
 from tardis_machine.sinks.fifo import Batch, Entry
-from tardis_machine.sinks.meter import BusState, Meter
+from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
 from tardis_machine.sinks.settings import EventBusSettings
 from tardis_machine.sinks.settling import Aftermath, Settler
+from tardis_machine.sinks.status import BusState
 
 log = structlog.get_logger(__name__)
 
@@ -55,8 +56,9 @@ class Courier(threading.Thread):
         """The last attempt to connect failed for a reason that time alone does not heal."""
         self._is_answered = True
         self._current = Batch([], [])
-        self._drains = threading.Event()
         self._hurry = threading.Event()
+        self._is_draining = False
+        self._is_last = False
         self._is_abandoned = False
         self.opened = threading.Event()
         """Set once the bus was reached."""
@@ -72,15 +74,18 @@ class Courier(threading.Thread):
         return bool(self._current.events)
 
     def drain(self) -> None:
-        """Deliver what is left, with one attempt at once, then end."""
-        self._drains.set()
+        """Deliver without pauses from now on, beginning with one attempt at once."""
+        self._is_draining = True
         self._outbox.drain()
         self._hurry.set()
+
+    def finish(self) -> None:
+        """End as soon as everything is delivered."""
+        self._is_last = True
 
     def abandon(self) -> None:
         """End after the current call, whatever is left."""
         self._is_abandoned = True
-        self._drains.set()
         self._hurry.set()
 
     def run(self) -> None:
@@ -97,7 +102,7 @@ class Courier(threading.Thread):
             self._close()
 
     def _is_done(self) -> bool:
-        return self._is_abandoned or (self._drains.is_set() and self._outbox.is_empty)
+        return self._is_abandoned or (self._is_last and self._outbox.is_empty)
 
     def _open(self) -> bool:
         """Connect, or wait before the next attempt."""
@@ -169,7 +174,7 @@ class Courier(threading.Thread):
             self._hurry.clear()
 
     def _state(self) -> BusState:
-        if self._drains.is_set():
+        if self._is_draining:
             return BusState.DRAINING
         if not self._is_open:
             return BusState.DEGRADED if self._is_refused else BusState.CONNECTING

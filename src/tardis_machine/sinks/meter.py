@@ -3,44 +3,18 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-import msgspec
-
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Origin, Series
 from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.status import BusState, Totals
 from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
 
 _series_of = attrgetter("series")
 _CACHED_CHILDREN = 4096
-
-
-class BusState(StrEnum):
-    """How a bus is doing."""
-
-    OFF = "off"
-    CONNECTING = "connecting"
-    UP = "up"
-    DEGRADED = "degraded"
-    SATURATED = "saturated"
-    DRAINING = "draining"
-    CLOSED = "closed"
-
-
-class Totals(msgspec.Struct):
-    """Plain counts since the start; `enqueued` is the sum of what became of the events."""
-
-    enqueued: int = 0
-    published: int = 0
-    dead: int = 0
-    dropped: int = 0
-    retries: int = 0
-    redelivered: int = 0
-    duplicates: int = 0
 
 
 class Meter:

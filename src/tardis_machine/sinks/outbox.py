@@ -37,7 +37,6 @@ class Outbox:
         lanes: where failed events wait.
         meter: what counts.
         spool: where events go that memory cannot hold; None: nowhere.
-        on_room: called, from the thread that delivers, when events were settled.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class Outbox:
         lanes: Lanes,
         meter: Meter,
         spool: Spool | None = None,
-        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._is_written_ahead = spool is not None and settings.durability == "spool"
@@ -54,10 +52,11 @@ class Outbox:
         self._lanes = lanes
         self._meter = meter
         self._spool = spool
-        self._on_room = on_room
         self._changed = threading.Condition()
         self._is_draining = False
         self._left_on_disk = 0
+        self.on_room: Callable[[], None] = _nobody_waits
+        """Called, from the thread that delivers, when events were settled."""
         self.is_pressed = False
         """Somebody upstream keeps too much for us: memory counts as full."""
         self.disk_error: str | None = None
@@ -168,7 +167,7 @@ class Outbox:
                 self._lanes.succeed(batch.events)
         for ticket, count in batch.shares:
             ticket.settle(count)
-        self._on_room()
+        self.on_room()
 
     def give_up(self, entries: Sequence[Entry]) -> None:
         """Settle events that became dead letters, and make room."""
@@ -177,7 +176,7 @@ class Outbox:
             self._lanes.discard_empty()
         for _, ticket in entries:
             ticket.settle(1)
-        self._on_room()
+        self.on_room()
 
     def park(
         self, entries: Iterable[Entry], at_least: float = 0.0, *, is_misdirected: bool = False
@@ -321,3 +320,7 @@ class Outbox:
             log.error("spool failed", bus=self._meter.bus, error=error.strerror)
             return False
         return True
+
+
+def _nobody_waits() -> None:
+    """Do nothing when events are settled."""

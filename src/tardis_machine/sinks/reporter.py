@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from tardis_machine.sinks.meter import BusState, Meter
+from tardis_machine.sinks.meter import Meter
+from tardis_machine.sinks.status import BusState
 
 log = structlog.get_logger(__name__)
 

@@ -1,0 +1,37 @@
+"""What signals mean while something is published: the first ends it, the second hurries that."""
+
+import asyncio
+import signal
+
+from tardis_machine.cli.commands import ExitCode
+from tardis_machine.sinks.supervisor import EVENTS_LOST, PublisherProcess
+
+
+class Endings:
+    """Waits for SIGINT or SIGTERM; made inside a running event loop."""
+
+    def __init__(self) -> None:
+        self._first = asyncio.Event()
+        self._publisher: PublisherProcess | None = None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._take)
+
+    def hurry(self, publisher: PublisherProcess | None) -> None:
+        """Say who is to end at once when a second signal comes."""
+        self._publisher = publisher
+
+    async def wait(self) -> None:
+        """Wait for the first signal."""
+        await self._first.wait()
+
+    def _take(self) -> None:
+        if self._first.is_set() and self._publisher is not None:
+            self._publisher.hurry()
+        self._first.set()
+
+
+def exit_code(publisher: PublisherProcess | None) -> ExitCode:
+    """Return how a command ends whose publisher has ended."""
+    is_lossy = publisher is not None and publisher.exit_code == EVENTS_LOST
+    return ExitCode.EVENTS_LOST if is_lossy else ExitCode.OK

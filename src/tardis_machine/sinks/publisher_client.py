@@ -1,0 +1,107 @@
+"""The server's side of publishing: a copy of what clients get goes to the publisher process."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from tardis_machine.bronze.envelope import Origin
+from tardis_machine.sinks.frames import Status, StreamContext
+from tardis_machine.sinks.publisher_link import NOTHING_KNOWN, Link, PublishedStream
+from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.sinks.status import BusState
+
+log = structlog.get_logger(__name__)
+
+FAILED_SECONDS = 60.0
+GRACE_SECONDS = 2.0
+"""How much longer than its drain the publisher is waited for."""
+
+
+class PublisherClient:
+    """Hands streams to the publisher process that listens on a Unix socket.
+
+    Args:
+        path: of the socket.
+        settings: window and waiting budgets.
+        producer_id: who publishes.
+        close_seconds: how long to wait at the end; by default as long as the publisher may drain.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        settings: EventBusSettings,
+        producer_id: str,
+        close_seconds: float | None = None,
+    ) -> None:
+        drain_seconds = settings.drain_timeout_ms / 1000 + GRACE_SECONDS
+        self._close_seconds = drain_seconds if close_seconds is None else close_seconds
+        self._path = path
+        self._settings = settings
+        self._producer_id = producer_id
+        self._links: dict[Origin, Link] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def status(self) -> Status:
+        """Return what the publisher said last."""
+        known = (link.status for link in self._links.values())
+        return next((status for status in known if status.buses), NOTHING_KNOWN)
+
+    @property
+    def has_failed(self) -> bool:
+        """Say whether a bus that is required has been out of reach for long."""
+        return self._settings.startup == "require" and any(
+            status.state in (BusState.CONNECTING, BusState.DEGRADED)
+            and status.state_seconds > FAILED_SECONDS
+            for status in self.status.buses.values()
+        )
+
+    def stream(
+        self, origin: Origin, meta: Mapping[str, str], *, waits: bool = False
+    ) -> PublishedStream:
+        """Begin a stream; `waits`: never lose anything, however long that takes."""
+        context = StreamContext(
+            producer_id=self._producer_id, origin=origin, meta=dict(meta), waits=waits
+        )
+        return self._link(origin).stream(context)
+
+    async def close(self, seconds: float) -> bool:
+        """Wait until everything is settled, at most this long; return whether it is."""
+        for link in self._links.values():
+            link.leave()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for link in self._links.values():
+                    await link.wait_until_settled()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return all(link.is_settled for link in self._links.values())
+
+    async def __aenter__(self) -> Self:
+        # Replays are what every server does; real-time streams get a connection of their own, so
+        # that they never wait behind one.
+        self._link(Origin.REPLAY)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not await self.close(self._close_seconds):
+            log.error("some records were not settled when the server ended")
+
+    def _link(self, origin: Origin) -> Link:
+        link = self._links.get(origin)
+        if link is None:
+            link = self._links[origin] = Link(self._path, origin, self._settings)
+            self._tasks.add(asyncio.create_task(link.run(), name=f"publisher-{origin.value}"))
+        return link

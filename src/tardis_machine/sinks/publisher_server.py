@@ -1,0 +1,193 @@
+"""The socket of the publisher process: frames of servers in, acknowledgements out."""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+import msgspec
+import structlog
+
+from tardis_machine.sinks.frames import (
+    Frame,
+    Hello,
+    Kind,
+    Redrive,
+    StreamContext,
+    pack_frame_header,
+    pack_sequences,
+    read_frame,
+)
+from tardis_machine.sinks.publisher import Publisher, Stream
+from tardis_machine.sinks.tickets import Ticket
+
+log = structlog.get_logger(__name__)
+
+DISCARDED_BYTES = 1 << 16
+STATUS_SECONDS = 0.5
+FIRST_CONNECTION_SECONDS = 1.5
+PRESSED_SHARE = 0.5
+"""Part of a server's window beyond which we are said to keep it waiting."""
+
+
+class Connection:
+    """One server, or one worker of it."""
+
+    def __init__(
+        self, publisher: Publisher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._publisher = publisher
+        self._reader = reader
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._streams: dict[int, Stream] = {}
+        self._settled: deque[tuple[int, int]] = deque()
+        self._is_flushing = False
+        self._held_bytes = 0
+        self._window_bytes = 0
+        self.left = asyncio.Event()
+        """Nothing more will come."""
+        self.gone = asyncio.Event()
+        self._reading = asyncio.create_task(self._read(), name="publisher connection")
+
+    async def serve(self) -> None:
+        """Take frames until the server goes; after `stop_reading`, only wait for that."""
+        try:
+            await asyncio.wait({self._reading})
+            self.left.set()
+            with suppress(ConnectionError):
+                while await self._reader.read(DISCARDED_BYTES):
+                    pass
+        finally:
+            self._reading.cancel()
+            self._writer.close()
+            self.gone.set()
+
+    def stop_reading(self) -> None:
+        """Take no more frames; what was not taken stays unacknowledged."""
+        self._reading.cancel()
+
+    async def _read(self) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await self._take(await read_frame(self._reader))
+
+    def send_status(self, payload: bytes) -> None:
+        """Tell the server how publishing is doing."""
+        self._send(Kind.STATUS, payload)
+
+    def flush(self) -> None:
+        """Send the acknowledgements that are due."""
+        self._is_flushing = False
+        sequences = []
+        while self._settled:
+            sequence, size = self._settled.popleft()
+            self._held_bytes -= size
+            sequences.append(sequence)
+        if sequences:
+            self._send(Kind.ACK, pack_sequences(sequences))
+
+    async def _take(self, frame: Frame) -> None:
+        if frame.kind is Kind.LINES or frame.kind is Kind.RECORDS:
+            await self._publish(frame)
+        elif frame.kind is Kind.PRIME:
+            self._streams[frame.stream].prime(frame.payload)
+        elif frame.kind is Kind.OPEN:
+            context = msgspec.msgpack.decode(frame.payload, type=StreamContext)
+            self._streams[frame.stream] = self._publisher.stream(context)
+        elif frame.kind is Kind.CLOSE:
+            self._streams.pop(frame.stream, None)
+        elif frame.kind is Kind.HELLO:
+            hello = msgspec.msgpack.decode(frame.payload, type=Hello)
+            self._window_bytes = hello.window_bytes
+        elif frame.kind is Kind.LOST:
+            self._publisher.lose("publisher_unavailable", int(frame.payload))
+        elif frame.kind is Kind.BYE:
+            self.left.set()
+
+    async def _publish(self, frame: Frame) -> None:
+        stream, size = self._streams[frame.stream], len(frame.payload)
+        self._held_bytes += size
+        self._publisher.press(is_pressed=self._held_bytes > self._window_bytes * PRESSED_SHARE)
+        ticket = Ticket(partial(self._settle, frame.sequence, size))
+        if frame.kind is Kind.LINES:
+            await stream.publish(frame.payload, ticket)
+        else:
+            redrive = msgspec.msgpack.decode(frame.payload, type=Redrive)
+            await self._publisher.redrive(redrive, stream.context, ticket)
+        ticket.complete()
+
+    def _settle(self, sequence: int, size: int) -> None:
+        """Note a settled frame, from any thread; one wake-up serves a burst of them."""
+        self._settled.append((sequence, size))
+        if not self._is_flushing:
+            self._is_flushing = True
+            # The loop has ended only after every thread that settles.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self.flush)
+
+    def _send(self, kind: Kind, payload: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(pack_frame_header(kind, 0, 0, len(payload)) + payload)
+
+
+class PublisherServer:
+    """Serves every connection to one publisher."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._connections: set[Connection] = set()
+        self._has_served = asyncio.Event()
+
+    @asynccontextmanager
+    async def listen(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Serve while the body runs."""
+        server = await asyncio.start_unix_server(self._serve, sock=listener)
+        status = asyncio.create_task(self._report(), name="status")
+        try:
+            yield
+        finally:
+            status.cancel()
+            server.close()
+            self.send_status()
+
+    async def wait_until_left(self) -> None:
+        """Wait until every server has said that nothing more will come."""
+        # One that is just connecting to a restarted publisher may have frames to send again.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._has_served.wait(), FIRST_CONNECTION_SECONDS)
+        while staying := [each for each in self._connections if not each.left.is_set()]:
+            await staying[0].left.wait()
+
+    def stop_reading(self) -> None:
+        """Take no more frames."""
+        for connection in self._connections:
+            connection.stop_reading()
+
+    async def wait_until_gone(self) -> None:
+        """Wait until every server has closed its connection."""
+        while self._connections:
+            await next(iter(self._connections)).gone.wait()
+
+    def send_status(self) -> None:
+        """Tell every server how publishing is doing, and what is settled."""
+        payload = msgspec.msgpack.encode(self._publisher.status())
+        for connection in self._connections:
+            connection.flush()
+            connection.send_status(payload)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(self._publisher, reader, writer)
+        self._connections.add(connection)
+        self._has_served.set()
+        try:
+            await connection.serve()
+        finally:
+            self._connections.discard(connection)
+
+    async def _report(self) -> None:
+        while True:
+            self.send_status()
+            await asyncio.sleep(STATUS_SECONDS)

@@ -1,0 +1,45 @@
+"""How a bus is doing, in words and numbers."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class BusState(StrEnum):
+    """What a bus is doing."""
+
+    OFF = "off"
+    CONNECTING = "connecting"
+    UP = "up"
+    DEGRADED = "degraded"
+    SATURATED = "saturated"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+class Totals(msgspec.Struct):
+    """Plain counts since the start.
+
+    `enqueued` is what was published, given up (`dead`) and dropped, and what is queued or spooled.
+    """
+
+    enqueued: int = 0
+    published: int = 0
+    dead: int = 0
+    dropped: int = 0
+    retries: int = 0
+    redelivered: int = 0
+    duplicates: int = 0
+
+
+class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One bus as the publisher describes it to the server."""
+
+    state: BusState
+    state_seconds: float
+    queued: int
+    spooled: int
+    oldest_seconds: float
+    totals: Totals
+    last_ack_age_ms: int | None = None
+    last_error: str | None = None

@@ -15,7 +15,7 @@ from tardis_machine.bronze.envelope import parse_event
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import OK, Event, Outcome, Result
 from tardis_machine.sinks.headers import Headers, SeriesCache
-from tardis_machine.sinks.kafka_client import Listener, client_properties, producer_properties
+from tardis_machine.sinks.kafka_client import Listener, producer_properties
 from tardis_machine.sinks.kafka_flight import Flight, LateFlights, results_of
 from tardis_machine.sinks.kafka_producer import EventProducer, HeaderFields
 from tardis_machine.sinks.kafka_settings import KafkaSettings
@@ -51,9 +51,10 @@ class KafkaSink:
         self._stamp = _timestamp_reader(settings.timestamp)
         self._registry = _registry(settings)
         self._listener = Listener(settings.secrets, delivery.log_interval_ms / 1000)
-        # Made here, so that what is missing for them is said before anything starts.
-        self._properties = producer_properties(settings)
-        self._topics = Topics(settings, client_properties(settings))
+        self._topics = Topics(settings)
+        # Made here too, so that what is missing for them is said before anything starts; not kept,
+        # because they hold passwords.
+        producer_properties(settings)
         self._prefixes: dict[str, bytes] = {}
         """What stands before the envelope, by topic; a topic that is here can be sent to."""
         self._late = LateFlights(_LATE_LIMIT)
@@ -64,7 +65,11 @@ class KafkaSink:
         self.close(0)
         _warn_of_risks(self._settings)
         producer = EventProducer(
-            self._properties, self._listener, self._headers, self._prefixes, self._stamp
+            producer_properties(self._settings),
+            self._listener,
+            self._headers,
+            self._prefixes,
+            self._stamp,
         )
         try:
             producer.wait_for_broker(self._settings.connect_timeout_ms / 1000)
@@ -78,7 +83,7 @@ class KafkaSink:
         producer = self._producer
         if producer is None or producer.is_lost:
             return [_LOST] * len(events)
-        self._listener.forget()
+        self._listener.refusal = None
         deadline = time.monotonic() + self._timeout_seconds
         held = self._unready_topics(events, producer)
         fresh = self._fresh(events, held) if held or self._late else events

@@ -33,7 +33,7 @@ def client_properties(settings: KafkaSettings) -> dict[str, Any]:
         "socket.keepalive.enable": True,
         # Brokers that come back are found within seconds.
         "reconnect.backoff.ms": 100,
-        "reconnect.backoff.max.ms": 2000,
+        "reconnect.backoff.max.ms": 1000,
         **_security_properties(settings),
     }
 
@@ -124,13 +124,13 @@ class Listener:
         self._next_line: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
         self.refusal: KafkaError | None = None
-        """The brokers do not take our login."""
+        """The brokers do not take our login, as far as this call has shown."""
         self.is_cut_off = False
-        """No broker can be reached."""
+        """No broker could be reached, and no record has been acknowledged since."""
         self.last_error = ""
 
     def forget(self) -> None:
-        """Start anew: what follows is about the present call."""
+        """Start anew, with a new connection or because brokers answer again."""
         self.refusal, self.is_cut_off = None, False
 
     def error(self, error: KafkaError) -> None:

@@ -18,6 +18,9 @@ log = structlog.get_logger(__name__)
 
 _FULL = Result(Outcome.TRANSIENT, "queue_full", "librdkafka takes no more records now")
 _SLICE_SECONDS = 0.1
+_PATIENCE_SECONDS = 3.0
+"""How long to wait while no broker can be reached: librdkafka takes a second or two to connect
+again, and keeps the records whatever we do."""
 _ANY_PARTITION = -1
 _NOW = 0
 # What librdkafka raises when it is in a fatal state; a SystemError when that happens in a report.
@@ -83,22 +86,27 @@ class EventProducer:
 
     def wait(self, flights: Collection[Flight], deadline: float) -> None:
         """Wait until flights are complete, time is over, or waiting is in vain."""
+        patience = time.monotonic() + _PATIENCE_SECONDS
         while not all(flight.is_complete for flight in flights):
+            if self.listener.is_cut_off:
+                deadline = min(deadline, patience)
             remaining = deadline - time.monotonic()
             if remaining <= 0 or self.listener.refusal is not None:
                 return
             # `flush` sends at once, without lingering for more records.
             if not self._run(self.client.flush, min(_SLICE_SECONDS, remaining)):
                 return
+        if any(flight.events for flight in flights):
+            self.listener.forget()
 
     def poll(self, seconds: float) -> None:
         """Take reports, log lines and new tokens, and wait for one at most so long."""
         self._run(self.client.poll, seconds)
 
     def close(self, seconds: float) -> None:
-        """Wait for reports, then give the rest up."""
+        """Wait for reports where they may come, then give the rest up."""
         try:
-            self.client.flush(seconds)
+            self.client.flush(0 if self.listener.is_cut_off else seconds)
             self.client.purge()
             self.client.flush(0)
             self.client.close()

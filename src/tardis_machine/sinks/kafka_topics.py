@@ -5,12 +5,12 @@ question per topic and keeps a missing one from holding up the others.
 """
 
 import time
-from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tardis_machine.sinks.base import Outcome, Result
+from tardis_machine.sinks.kafka_client import client_properties
 from tardis_machine.sinks.kafka_flight import classify
 from tardis_machine.sinks.kafka_settings import KafkaSettings
 
@@ -23,25 +23,21 @@ _APPEARING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 class Topics:
-    """Looks for topics, and creates them where that is wanted.
+    """Looks for topics, and creates them where that is wanted."""
 
-    Args:
-        admin_properties: how to connect for creating topics.
-    """
-
-    def __init__(self, settings: KafkaSettings, admin_properties: dict[str, Any]) -> None:
+    def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._ask_seconds = min(ASK_SECONDS, settings.request_timeout_ms / 1000)
-        self._admin_properties = admin_properties
         self._folded: dict[str, str] = {}
 
     def refusal(self, topic: str, producer: Producer) -> Result | None:
         """Say why nothing can be sent to a topic now; None when it is there."""
+        is_creatable = self._settings.create_topics == "auto"
         try:
-            error = self._look(topic, producer)
-            if error is not None and self._is_creatable(error):
+            error = self._look(topic, producer, 0.0 if is_creatable else APPEAR_SECONDS)
+            if error is not None and is_creatable and error.code() in _APPEARING:
                 self._create(topic)
-                error = self._look(topic, producer)
+                error = self._look(topic, producer, APPEAR_SECONDS)
         except KafkaException as failure:
             return _refused(failure.args[0])
         if error is not None:
@@ -49,19 +45,16 @@ class Topics:
         self._warn_of_collision(topic)
         return None
 
-    def _look(self, topic: str, producer: Producer) -> KafkaError | None:
-        deadline = time.monotonic() + min(APPEAR_SECONDS, self._ask_seconds)
+    def _look(self, topic: str, producer: Producer, seconds: float) -> KafkaError | None:
+        """Return what is wrong with a topic, giving it some time to appear."""
+        deadline = time.monotonic() + min(seconds, self._ask_seconds)
         while True:
             found = producer.list_topics(topic, self._ask_seconds).topics[topic]
             error: KafkaError | None = found.error
-            is_over = time.monotonic() > deadline
+            is_over = time.monotonic() >= deadline
             if error is None or is_over or error.code() not in _APPEARING:
                 return error
             producer.poll(0.1)
-
-    def _is_creatable(self, error: KafkaError) -> bool:
-        is_missing = error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-        return is_missing and self._settings.create_topics == "auto"
 
     def _create(self, topic: str) -> None:
         # The admin client is a module of its own, and most never need it.
@@ -74,7 +67,7 @@ class Topics:
             num_partitions=settings.topic_partitions,
             replication_factor=settings.topic_replication,
         )
-        admin = AdminClient(self._admin_properties)
+        admin = AdminClient(client_properties(settings))
         try:
             admin.create_topics([made], request_timeout=ASK_SECONDS)[topic].result()
         except KafkaException as failure:

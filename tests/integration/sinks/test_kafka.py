@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -70,7 +70,14 @@ class TestKafka(SinkContract):
 
 
 def read(address: str, topic: str) -> list[Record]:
-    return asyncio.run(read_kafka(address, topic))
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return asyncio.run(read_kafka(address, topic))
+        except KafkaException:
+            # A broker that was just paused or moved may not know its partitions yet.
+            if time.monotonic() > deadline:
+                raise
 
 
 def stored_ids(address: str, topic: str) -> list[str]:
@@ -126,9 +133,9 @@ def test_cut_connections_lose_double_and_reorder_nothing(
     kafka: Kafka, kafka_proxy: TcpProxy, kafka_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
     sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic)
-    events = events_for(kafka_topic, 1000)
-    for start in range(0, 1000, 100):
-        if start % 200 == 0:
+    events = events_for(kafka_topic, 600)
+    for start in range(0, 600, 100):
+        if start % 200 == 100:
             kafka_proxy.cut()
         send_until_ok(sink, events[start : start + 100])
     assert stored_ids(kafka.address, kafka_topic) == ids(events)
@@ -234,37 +241,33 @@ def test_fatal_error_loses_the_client_and_a_new_one_goes_on(
     assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
 
 
-@pytest.mark.parametrize(
-    ("code", "outcome", "reason"),
-    [
-        (KafkaError.TOPIC_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
-        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
-        (KafkaError.TOPIC_EXCEPTION, Outcome.BAD_TARGET, "invalid_topic"),
-        (KafkaError.POLICY_VIOLATION, Outcome.BAD_TARGET, "policy_violation"),
-        (KafkaError.THROTTLING_QUOTA_EXCEEDED, Outcome.TRANSIENT, "throttled"),
-        (KafkaError.INVALID_PRODUCER_EPOCH, Outcome.TRANSIENT, "invalid_producer_epoch"),
-        (KafkaError.PRODUCER_FENCED, Outcome.TRANSIENT, "producer_fenced"),
-        (KafkaError.INVALID_RECORD, Outcome.BAD_RECORD, "invalid_record"),
-        (KafkaError.MSG_SIZE_TOO_LARGE, Outcome.BAD_RECORD, "too_large"),
-    ],
-)
-def test_refused_batch_is_classified_and_can_be_sent_again(
-    code: int,
-    outcome: Outcome,
-    reason: str,
-    kafka_mock: KafkaMock,
-    mock_topic: str,
-    open_sink: Callable[..., KafkaSink],
+REFUSALS = [
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
+    (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
+    (KafkaError.TOPIC_EXCEPTION, Outcome.BAD_TARGET, "invalid_topic"),
+    (KafkaError.POLICY_VIOLATION, Outcome.BAD_TARGET, "policy_violation"),
+    (KafkaError.THROTTLING_QUOTA_EXCEEDED, Outcome.TRANSIENT, "throttled"),
+    (KafkaError.INVALID_PRODUCER_EPOCH, Outcome.TRANSIENT, "invalid_producer_epoch"),
+    (KafkaError.PRODUCER_FENCED, Outcome.TRANSIENT, "producer_fenced"),
+    (KafkaError.INVALID_RECORD, Outcome.BAD_RECORD, "invalid_record"),
+    (KafkaError.MSG_SIZE_TOO_LARGE, Outcome.BAD_RECORD, "too_large"),
+]
+
+
+def test_refused_batches_are_classified_and_can_be_sent_again(
+    kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
     sink = open_sink(brokers=tuple(kafka_mock.address.split(",")), topic=mock_topic)
-    events = events_for(mock_topic, 3)
+    events = events_for(mock_topic, 1 + 2 * len(REFUSALS))
     send_until_ok(sink, events[:1])
-    kafka_mock.fail(Api.PRODUCE, code)
-    results = sink.send(events[1:])
-    assert [(result.outcome, result.reason) for result in results] == [(outcome, reason)] * 2
-    assert all(result.is_shared == (outcome is Outcome.BAD_RECORD) for result in results)
-    assert all(result.retry_after_seconds >= 1 for result in results if reason == "throttled")
-    send_until_ok(sink, events[1:])
+    for number, (code, outcome, reason) in enumerate(REFUSALS):
+        batch = events[1 + 2 * number : 3 + 2 * number]
+        kafka_mock.fail(Api.PRODUCE, code)
+        results = sink.send(batch)
+        assert [(result.outcome, result.reason) for result in results] == [(outcome, reason)] * 2
+        assert all(result.is_shared == (outcome is Outcome.BAD_RECORD) for result in results)
+        assert all(result.retry_after_seconds >= 1 for result in results if reason == "throttled")
+        send_until_ok(sink, batch)
     assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
 
 
@@ -287,6 +290,7 @@ def test_slow_brokers_time_out_without_doubles(
     send_until_ok(sink, events[:10])
     kafka_mock.set_round_trip(300)
     send_until_ok(sink, events[10:])
+    kafka_mock.set_round_trip(0)
     assert stored_ids(kafka_mock.address, mock_topic) == ids(events)
 
 

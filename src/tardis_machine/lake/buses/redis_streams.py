@@ -91,7 +91,7 @@ def entry_rows(bus: str, lane: Lane, entries: Sequence[Any], data_field: bytes) 
         else _value(fields, data_field)
         for _, fields in entries
     ]
-    return make_rows(bus, lane, ids, _times(ids), envelopes)
+    return make_rows(bus, lane, ids, _times(ids), arrow.array(envelopes, pa.binary()))
 
 
 def _place(fields: Sequence[bytes], name: bytes) -> int:

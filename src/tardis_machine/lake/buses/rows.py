@@ -1,11 +1,9 @@
 """Rows that every reader delivers: where an event was on the bus, and its envelope."""
 
-from collections.abc import Sequence
-
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from tardis_machine.lake.arrow import Values, arrow
+from tardis_machine.lake.arrow import Values
 from tardis_machine.lake.buses.positions import Lane
 from tardis_machine.lake.schemas import arrow_field, spark_field
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
@@ -20,24 +18,24 @@ _TIME = ARROW_SCHEMA.field("bus_ts").type
 def make_rows(
     bus: str,
     lane: Lane,
-    positions: Sequence[str] | Sequence[int],
+    positions: Values,
     times: Values,
-    envelopes: Sequence[bytes | None],
+    envelopes: Values,
 ) -> pa.RecordBatch:
     """Return events of one lane as a batch.
 
     Args:
         bus: Name of the bus.
         lane: Where the events were read.
-        positions: Place of each event in the lane.
+        positions: Place of each event in the lane, as text or numbers.
         times: When the bus took each event, as Arrow timestamps of any unit.
-        envelopes: The bytes of each event; None where it has none.
+        envelopes: The bytes of each event; null where it has none.
     """
     count = len(envelopes)
     columns = [
         *(pa.repeat(pa.scalar(text), count) for text in (bus, lane.stream, lane.partition)),
-        arrow.array(positions).cast(pa.string()),
+        positions.cast(pa.string()),
         times.cast(_TIME, safe=False),
-        arrow.array(envelopes, pa.binary()),
+        envelopes,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)

@@ -88,9 +88,16 @@ def test_bad_port_is_refused_before_anything_starts(
     assert "from 1 to 65534" in result.stderr
 
 
+def accept_interrupts() -> None:
+    """Undo what a shell does to its background jobs, which then ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
     words = [COMMAND, "simulate", "--out", str(tmp_path), "--minutes", "1000000"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, preexec_fn=accept_interrupts
+    ) as process:
         while not any(path.is_file() for path in tmp_path.rglob("*")):
             assert process.poll() is None
         process.send_signal(signal.SIGINT)

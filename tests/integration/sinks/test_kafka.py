@@ -1,7 +1,9 @@
 """The Kafka sink against a real broker, and against a mock cluster that answers with errors."""
 
 import asyncio
+import importlib
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.generated.lakehouse.bronze.v1.normalized_event_pb2 import NormalizedEvent
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
@@ -30,6 +33,7 @@ from tests.servers.readers import Received as Record
 from tests.servers.readers import read_kafka
 from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates
+from tests.unit.sinks.registry_stand_in import RegistryStandIn
 
 pytestmark = pytest.mark.broker
 
@@ -494,3 +498,73 @@ def test_encrypted_connection_needs_the_authority(
     assert stored_ids(kafka.address, kafka_topic) == ids(events)
     with pytest.raises(SinkUnavailableError):
         open_sink(brokers=(kafka.tls_address,), topic=kafka_topic, ssl=True)
+
+
+# -- schema registry
+
+
+def test_framed_records_are_read_by_the_standard_deserializer(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    with RegistryStandIn(login=("user", "word")) as registry:
+        sink = open_sink(
+            brokers=(kafka.address,),
+            topic=kafka_topic,
+            schema_registry_url=registry.url,
+            schema_registry_auth_username="user",
+            schema_registry_auth_password=Secret("word"),
+        )
+        events = events_for(kafka_topic, 5)
+        send_until_ok(sink, events)
+        records = read(kafka.address, kafka_topic)
+        (number,) = registry.schemas
+        prefix = b"\x00" + number.to_bytes(4, "big") + b"\x00"
+        assert [record.value for record in records] == [prefix + event.data for event in events]
+        messages = _deserialize(records, kafka_topic, registry.url.replace("://", "://user:word@"))
+    assert [message.SerializeToString(deterministic=True) for message in messages] == [
+        NormalizedEvent.FromString(event.data).SerializeToString(deterministic=True)
+        for event in events
+    ]
+
+
+def _deserialize(records: list[Record], topic: str, url: str) -> list[Any]:
+    """Read records with the deserializer that confluent-kafka gives to consumers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+        registry = importlib.import_module("confluent_kafka.schema_registry")
+        serialization = importlib.import_module("confluent_kafka.serialization")
+    client = registry.SchemaRegistryClient({"url": url})
+    read_one = protobuf.ProtobufDeserializer(
+        NormalizedEvent, {"use.deprecated.format": False}, client
+    )
+    context = serialization.SerializationContext(topic, serialization.MessageField.VALUE)
+    return [read_one(record.value, context) for record in records]
+
+
+def test_events_wait_for_a_registry_that_is_down(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    with RegistryStandIn() as registry:
+        registry.refusals.append((503, {"message": "starting"}))
+        sink = open_sink(
+            brokers=(kafka.address,), topic=kafka_topic, schema_registry_url=registry.url
+        )
+        events = events_for(kafka_topic, 5)
+        results = sink.send(events)
+        assert {(r.outcome, r.reason) for r in results} == {(Outcome.TRANSIENT, "schema_registry")}
+        send_until_ok(sink, events)
+    assert stored_ids(kafka.address, kafka_topic) == ids(events)
+
+
+def test_refused_schema_parks_the_topic(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    with RegistryStandIn() as registry:
+        registry.refusals.append((409, {"message": "incompatible"}))
+        sink = open_sink(
+            brokers=(kafka.address,), topic=kafka_topic, schema_registry_url=registry.url
+        )
+        (result,) = sink.send(events_for(kafka_topic, 1))
+    assert (result.outcome, result.reason) == (Outcome.BAD_TARGET, "schema_registry")
+    assert "incompatible" in result.detail

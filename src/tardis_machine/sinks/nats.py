@@ -30,6 +30,8 @@ _UNSENT = Result(Outcome.TRANSIENT, "not_sent", "an event before it failed")
 _NO_LEADER = Result(Outcome.TRANSIENT, "no_leader", "the stream took events of this subject before")
 
 _CLOSE_SECONDS = 2.0
+_ABORT_SECONDS = 0.2
+"""A connection that failed to open has nothing to say any more."""
 _DUPLICATE_WINDOW_SECONDS = 120.0
 _KNOWN_SUBJECTS = 131_072
 
@@ -96,7 +98,7 @@ class NatsSink:
             if self._settings.create_stream:
                 await create_stream(connection.client, self._settings)
         except SinkError:
-            await connection.close(_CLOSE_SECONDS)
+            await connection.close(_ABORT_SECONDS)
             raise
         self._known.clear()
         self._last_id = None

@@ -96,7 +96,10 @@ def accept_interrupts() -> None:
 def test_interrupt_ends_a_command_without_a_traceback(tmp_path: Path) -> None:
     words = [COMMAND, "simulate", "--out", str(tmp_path), "--minutes", "1000000"]
     with subprocess.Popen(
-        words, stderr=subprocess.PIPE, text=True, preexec_fn=accept_interrupts
+        words,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=accept_interrupts,  # noqa: PLW1509
     ) as process:
         while not any(path.is_file() for path in tmp_path.rglob("*")):
             assert process.poll() is None

@@ -32,6 +32,37 @@ class ServeSettings(CommandSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PublishOptions:
+    """What to publish: one replay by flags, several by a file, or events once more."""
+
+    exchange: str | None = option(None, "Exchange to replay.")
+    symbols: tuple[str, ...] = option((), "Symbols to replay; none: all.")
+    data_types: tuple[str, ...] = option(
+        (), "Data types to publish, such as trade,book_change,quote_1s."
+    )
+    start: str | None = option(None, "First minute, in UTC.", aliases=("from",), metavar="time")
+    end: str | None = option(None, "The minute after the last.", aliases=("to",), metavar="time")
+    job: str | None = option(
+        None,
+        "Name of the job: started again under it, it continues after its last settled minute.",
+        pattern=r"[A-Za-z0-9._-]{1,64}",
+    )
+    redrive: Path | None = option(
+        None, "Send the events of a dead-letter file, a segment or a stream's directory once more."
+    )
+    file: Path | None = argument(None, "TOML file with a [[replay]] table for each replay.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishSettings(CommandSettings):
+    """What `publish` takes."""
+
+    publish: PublishOptions = group(PublishOptions, "publish", flag_prefix="")
+    archive: ArchiveSettings = group(ArchiveSettings)
+    publishing: PublishingSettings = group(PublishingSettings)
+
+
+@dataclass(frozen=True, kw_only=True)
 class SimulateSettings(CommandSettings):
     """What the simulator writes."""
 

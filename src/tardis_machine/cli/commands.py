@@ -9,6 +9,7 @@ from typing import Any
 from tardis_machine.app.settings import (
     CommandSettings,
     NormalizeSettings,
+    PublishSettings,
     ServeSettings,
     SimulateSettings,
 )
@@ -44,6 +45,12 @@ class Command:
 
 COMMANDS = (
     Command("serve", "Replay and stream over HTTP and WebSocket.", ServeSettings, "serve"),
+    Command(
+        "publish",
+        "Publish replays to event buses, without a client.",
+        PublishSettings,
+        "publish",
+    ),
     Command(
         "simulate",
         "Write deterministic sample data, in each venue's own format.",

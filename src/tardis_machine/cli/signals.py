@@ -11,7 +11,8 @@ class Endings:
     """Waits for SIGINT or SIGTERM; made inside a running event loop."""
 
     def __init__(self) -> None:
-        self._first = asyncio.Event()
+        self.first = asyncio.Event()
+        """Set by the first signal."""
         self._publisher: PublisherProcess | None = None
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -23,12 +24,12 @@ class Endings:
 
     async def wait(self) -> None:
         """Wait for the first signal."""
-        await self._first.wait()
+        await self.first.wait()
 
     def _take(self) -> None:
-        if self._first.is_set() and self._publisher is not None:
+        if self.first.is_set() and self._publisher is not None:
             self._publisher.hurry()
-        self._first.set()
+        self.first.set()
 
 
 def exit_code(publisher: PublisherProcess | None) -> ExitCode:

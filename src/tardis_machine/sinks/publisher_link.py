@@ -80,6 +80,11 @@ class PublishedStream:
         """Hand over events that were published or given up before."""
         await self._link.send(self, Kind.RECORDS, msgspec.msgpack.encode(redrive), 0)
 
+    async def wait_until_settled(self) -> None:
+        """Wait until the publisher has settled everything, however long that takes."""
+        while not self.is_settled:
+            await self._link.wait_for_settlement()
+
     def close(self) -> None:
         """Say that nothing more will come."""
         self._is_closed = True
@@ -141,8 +146,12 @@ class Link:
     async def wait_until_settled(self) -> None:
         """Wait until the publisher has settled everything."""
         while not self.is_settled:
-            self._room.clear()
-            await self._room.wait()
+            await self.wait_for_settlement()
+
+    async def wait_for_settlement(self) -> None:
+        """Wait until the publisher has settled something."""
+        self._room.clear()
+        await self._room.wait()
 
     def stream(self, context: StreamContext) -> PublishedStream:
         """Begin a stream."""

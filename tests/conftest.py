@@ -1,7 +1,9 @@
 """What every test run shares."""
 
+import gc
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +15,16 @@ pytest_plugins = ["tests.servers.plugin"]
 # A busy machine must not fail a property test; a run in CI must be the same each time.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("project")
+
+
+@pytest.fixture(autouse=True)
+def leaks_of_clients_stay_here(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Collect what bus clients forget to close right after their test, not during another one."""
+    yield
+    if request.node.get_closest_marker("broker"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture

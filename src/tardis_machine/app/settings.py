@@ -89,3 +89,18 @@ class NormalizeSettings(CommandSettings):
     """What `normalize` takes."""
 
     normalize: NormalizeOptions = group(NormalizeOptions, "normalize", flag_prefix="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """How long the tour is, and where it leaves its files."""
+
+    dir: Path = option(Path("demo"), "Folder for the data of the tour; kept afterwards.")
+    minutes: int = option(3, "Minutes of market data to simulate.", minimum=1, maximum=59)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings(CommandSettings):
+    """What the tour takes."""
+
+    demo: DemoOptions = group(DemoOptions, "demo", flag_prefix="")

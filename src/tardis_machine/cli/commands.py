@@ -8,6 +8,7 @@ from typing import Any
 
 from tardis_machine.app.settings import (
     CommandSettings,
+    DemoSettings,
     NormalizeSettings,
     PublishSettings,
     ServeSettings,
@@ -63,6 +64,7 @@ COMMANDS = (
         NormalizeSettings,
         "normalize",
     ),
+    Command("demo", "See it work, offline, on simulated data.", DemoSettings, "demo"),
     Command("version", "Print the version.", CommandSettings, "version"),
 )
 

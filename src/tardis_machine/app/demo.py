@@ -1,0 +1,111 @@
+"""The offline tour: every step is a command you can type, run on data the simulator makes."""
+
+import asyncio
+import json
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from tardis_machine.app.machine import TardisMachine
+from tardis_machine.app.settings import DemoOptions
+from tardis_machine.model.errors import TardisMachineError
+
+SHOWN_LINES = 3
+TYPES = "trade,book_change,derivative_ticker,quote_1s,trade_bar_1m"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stop of the tour: what it shows and the command that shows it."""
+
+    title: str
+    words: tuple[str, ...]
+
+
+def steps(options: DemoOptions) -> list[Step]:
+    """Return the commands of the tour, in order."""
+    cache, bus = (str(options.dir / name) for name in ("cache", "bus"))
+    end = f"2024-03-01T00:{options.minutes:02d}"
+    publish = ("publish", "--cache-dir", cache, "--offline", "--files-dir", bus)
+    return [
+        Step(
+            "Simulate market data of four exchanges, in their own formats",
+            ("simulate", "--out", cache, "--minutes", str(options.minutes), "--seed", "7"),
+        ),
+        *(
+            Step(
+                f"Publish {exchange} as Bronze envelopes to the files bus",
+                (
+                    *publish,
+                    *("--exchange", exchange, "--data-types", TYPES),
+                    *("--from", "2024-03-01", "--to", end),
+                ),
+            )
+            for exchange in ("bitmex", "binance-futures")
+        ),
+    ]
+
+
+def run_tour(options: DemoOptions, say: Callable[[str], None]) -> None:
+    """Run every step and say what happens; the first failure ends the tour."""
+    first, *others = steps(options)
+    _run_step(first, say)
+    say("\n# Replay it over HTTP, as any tardis-machine client does")
+    started = time.monotonic()
+    asyncio.run(_ask_server(options, say))
+    say(f"  ({time.monotonic() - started:.1f} s)")
+    for step in others:
+        _run_step(step, say)
+    say(f"\nDone. The data is in {options.dir}; the commands above work by hand, too.")
+
+
+def _run_step(step: Step, say: Callable[[str], None]) -> None:
+    say(f"\n# {step.title}\n$ tardis-machine {shlex.join(step.words)}")
+    started = time.monotonic()
+    done = subprocess.run(  # noqa: S603 - our own command with our own arguments
+        [sys.executable, "-m", "tardis_machine", *step.words], check=False
+    )
+    if done.returncode:
+        raise TardisMachineError(f"This step ended with exit code {done.returncode}; see above.")
+    say(f"  ({time.monotonic() - started:.1f} s)")
+
+
+async def _ask_server(options: DemoOptions, say: Callable[[str], None]) -> None:
+    """Start a server on the simulated data and show what a client gets."""
+    request = {
+        "exchange": "bitmex",
+        "symbols": ["XBTUSD"],
+        "from": "2024-03-01",
+        "to": f"2024-03-01T00:{options.minutes:02d}",
+        "dataTypes": ["trade", "book_change", "quote", "trade_bar_1m"],
+    }
+    machine = TardisMachine(port=_free_port(), offline=True, cache_dir=options.dir / "cache")
+    async with machine, aiohttp.ClientSession() as session:
+        url = f"{machine.http_url}/replay-normalized"
+        say(f"GET {url}?options={json.dumps(request)}")
+        async with session.get(url, params={"options": json.dumps(request)}) as response:
+            lines = (await response.text()).splitlines()
+    for line in lines[1 : SHOWN_LINES + 1]:
+        say(line if len(line) < 160 else f"{line[:157]}...")
+    counts = Counter(json.loads(line)["type"] for line in lines)
+    say("  " + ", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
+
+
+def _free_port() -> int:
+    """Return a port that is free, as the next one is."""
+    while True:
+        with socket.socket() as http, socket.socket() as ws:
+            http.bind(("127.0.0.1", 0))
+            port: int = http.getsockname()[1]
+            try:
+                ws.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port

@@ -58,7 +58,7 @@ def _region(brokers: str, session: Any) -> str:
         return found[1]
     if region := session.get_config_variable("region"):
         return str(region)
-    raise SettingsError("kafka-sasl-mechanism=aws-msk-iam needs a region: set AWS_REGION.")
+    raise SettingsError("kafka-sasl-mechanism=aws-msk-iam needs a region: set AWS_DEFAULT_REGION.")
 
 
 def _botocore() -> Any:

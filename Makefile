@@ -8,7 +8,7 @@ PYTEST ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format proto bench soak docs lock clean
+.PHONY: help setup demo test lint format proto bench bench-reference soak docs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ proto: setup  ## format, lint, compare and generate the Bronze schemas
 
 bench: setup  ## measure; BENCH="--write compute" keeps one result in docs/performance.md
 	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-reference: setup  ## compare with another server; REFERENCE='command with {port}'
+	$(BIN)/python -m benchmarks.replay --reference "$$REFERENCE" $(BENCH)
 
 soak: setup  ## run the tests that take too long for every run
 	$(BIN)/python -m pytest -m soak $(PYTEST)

@@ -1,8 +1,10 @@
 """Server CPU per replayed message, as a multiple of one orjson round trip of the same messages.
 
 A stub of the data API serves simulated slices over loopback to a server with an empty cache; each
-scenario has a server of its own. With `--reference 'command with {port} {endpoint} {cache}'`
-another compatible server runs each scenario too, interleaved with ours.
+scenario has a server of its own. With `--reference 'command with {port}'` another compatible server
+runs each scenario too, interleaved with ours, and the last column is its cost divided by ours. The
+command may also use {endpoint} and {cache}; the same values are in its environment as TM_ENDPOINT
+and TM_CACHE_DIR. A server that cannot be told another data API needs a wrapper that sets it.
 """
 
 import argparse
@@ -150,14 +152,23 @@ def measure(command: str, endpoint: str, scenario: Scenario, feed: Feed) -> Resu
     """Run one scenario on a new server with an empty cache."""
     port = free_ports()
     with tempfile.TemporaryDirectory() as cache:
-        words = shlex.split(command.format(port=port, endpoint=endpoint, cache=cache))
-        with running(words, ROOT, TM_CACHE_DIR=cache, TM_API_KEY="x") as process:
+        environ = {"TM_ENDPOINT": endpoint, "TM_CACHE_DIR": cache, "TM_API_KEY": "x"}
+        words = words_of(command, port=str(port), endpoint=endpoint, cache=cache)
+        with running(words, ROOT, **environ) as process:
             wait_until_healthy(port)
             cpu, wall = cpu_seconds(process.pid), time.monotonic()
             size = asyncio.run(replay(port, scenario, feed))
             used = cpu_seconds(process.pid) - cpu
             elapsed = time.monotonic() - wall
             return Result(used / feed.messages * 1e6, elapsed, rss_mb(process.pid), size)
+
+
+def words_of(command: str, **values: str) -> list[str]:
+    """Split a command and fill its placeholders; other braces stay as they are."""
+    words = shlex.split(command)
+    for name, value in values.items():
+        words = [word.replace(f"{{{name}}}", value) for word in words]
+    return words
 
 
 def measure_pairs(
@@ -175,12 +186,19 @@ def measure_pairs(
         yield scenario, [result for result in best if result is not None]
 
 
+def command_text(text: str) -> str:
+    """Check that a command says where its port goes."""
+    if "{port}" not in text:
+        raise argparse.ArgumentTypeError("the command must contain {port}")
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=int, default=10)
     parser.add_argument("--rate", type=int, default=1000, help="messages per second and symbol")
     parser.add_argument("--runs", type=int, default=2)
-    parser.add_argument("--reference", help="command of another server with {port}")
+    parser.add_argument("--reference", type=command_text, help="command of another server")
     parser.add_argument("--exchange", action="append", choices=list(CHANNELS))
     arguments = parser.parse_args()
     commands = [OURS, arguments.reference] if arguments.reference else [OURS]

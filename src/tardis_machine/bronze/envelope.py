@@ -1,6 +1,6 @@
 """One encoded event, the series it belongs to, and its identity."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -54,10 +54,14 @@ class Series:
     """The name of computed records, the record type of others."""
     label: str = field(init=False)
     """The part of the identity that all events of the series share."""
+    identity_end: str = field(init=False)
+    """The last part of the identity: `:source` where that belongs to it."""
 
     def __post_init__(self) -> None:
         label = _label(self.exchange, self.symbol, self.case, self.name)
         object.__setattr__(self, "label", label)
+        is_live = self.origin is Origin.REALTIME
+        object.__setattr__(self, "identity_end", f":{self.source}" if is_live else "")
         object.__setattr__(self, "data_type", self.case.data_type(self.name))
 
 
@@ -72,9 +76,15 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     @property
     def identity(self) -> str:
         """Return the same text for every copy of this event."""
-        series = self.series
-        source = series.source if series.origin is Origin.REALTIME else ""
-        return _identity(series.label, self.local_us, self.ordinal, source)
+        return identities((self,))[0]
+
+
+def identities(envelopes: Iterable[Envelope]) -> list[str]:
+    """Return the identity of each envelope; for lists, in half the time of asking one by one."""
+    return [
+        f"{each.series.label}:{each.local_us}:{each.ordinal}{each.series.identity_end}"
+        for each in envelopes
+    ]
 
 
 def parse_event(data: bytes) -> pb.NormalizedEvent:

@@ -1,7 +1,7 @@
 """Events of one bus in memory: the queue, and the lanes of keys in trouble."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import Batch, Entry, Fifo, bytes_of, fitting
@@ -72,11 +72,10 @@ class Backlog:
             room -= bytes_of(event for event, _ in free)
         return Batch.of(entries)
 
-    def forget(self, events: Iterable[Event]) -> None:
-        """Make room: these events are settled."""
-        gone = list(events)
-        self.events -= len(gone)
-        self.bytes -= bytes_of(gone)
+    def forget(self, count: int, size_bytes: int) -> None:
+        """Make room: so many events are settled."""
+        self.events -= count
+        self.bytes -= size_bytes
 
     def drop_oldest(self, count: int, size_bytes: int) -> list[Entry]:
         """Remove the oldest events, control payloads last; those being sent stay."""
@@ -87,11 +86,11 @@ class Backlog:
                 left_bytes = size_bytes - bytes_of(event for event, _ in dropped)
                 if left > 0 or left_bytes > 0:
                     dropped += store.drop_oldest(left, left_bytes, controls=controls)
-        self.forget(event for event, _ in dropped)
+        self.forget(len(dropped), bytes_of(event for event, _ in dropped))
         return dropped
 
     def drain(self) -> list[Entry]:
         """Take everything that waits, the oldest first per key."""
         entries = [*self.lanes.drain(), *self._fifo.drain()]
-        self.forget(event for event, _ in entries)
+        self.forget(len(entries), bytes_of(event for event, _ in entries))
         return entries

@@ -8,7 +8,7 @@ from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.tickets import Ticket
 
-EVENT_OVERHEAD_BYTES = 200
+OVERHEAD_BYTES = 200
 """What key, ids and headers of one event are taken to need beside its envelope."""
 
 CONTROL_CASES = frozenset((PayloadCase.ERROR, PayloadCase.DISCONNECT))
@@ -38,19 +38,19 @@ class Batch(NamedTuple):
 
 def event_bytes(event: Event) -> int:
     """Return what an event counts against limits in bytes."""
-    return len(event.data) + EVENT_OVERHEAD_BYTES
+    return len(event.data) + OVERHEAD_BYTES
 
 
 def bytes_of(events: Iterable[Event]) -> int:
     """Return what events count against limits in bytes."""
-    return sum([len(event.data) + EVENT_OVERHEAD_BYTES for event in events])
+    return sum([len(event.data) + OVERHEAD_BYTES for event in events])
 
 
 def fitting(events: Sequence[Event], start: int, max_events: int, max_bytes: int) -> int:
     """Return how many events from `start` on fit; at least one, so that large ones get through."""
     count, room = 0, max_bytes
     for event in events[start : start + max(1, max_events)]:
-        room -= len(event.data) + EVENT_OVERHEAD_BYTES
+        room -= len(event.data) + OVERHEAD_BYTES
         if room < 0 and count:
             break
         count += 1

@@ -44,8 +44,8 @@ class Meter:
         self.totals.enqueued += count
         self._child("enqueued").inc(count)
 
-    def published(self, events: Sequence[Event]) -> None:
-        """Count acknowledged events."""
+    def published(self, events: Sequence[Event], data_bytes: int) -> None:
+        """Count acknowledged events, whose envelopes have so many bytes."""
         now = time.monotonic()
         self.totals.published += len(events)
         self.last_ack_at = time.time()
@@ -56,12 +56,10 @@ class Meter:
             target = self._targets.value(sample.route.destination)
             self._child("published", target, series.case.value).inc(counts[series])
         for target in targets:
-            size = sum(
-                [len(each.data) for each in events if each.route.destination == target]
-                if len(targets) > 1
-                else [len(each.data) for each in events]
-            )
-            self._child("published_bytes", self._targets.value(target)).inc(size)
+            if len(targets) > 1:
+                chosen = [each for each in events if each.route.destination == target]
+                data_bytes = sum(len(each.data) for each in chosen)
+            self._child("published_bytes", self._targets.value(target)).inc(data_bytes)
         # One observation per batch and its oldest event: one per event costs more than sending it.
         oldest = events[0]
         self._child("delivery", oldest.series.origin.value).observe(now - oldest.enqueued_at)

@@ -16,7 +16,14 @@ import structlog
 
 from tardis_machine.sinks.backlog import Backlog
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.fifo import CONTROL_CASES, Batch, Entry, bytes_of, cases_of
+from tardis_machine.sinks.fifo import (
+    CONTROL_CASES,
+    OVERHEAD_BYTES,
+    Batch,
+    Entry,
+    bytes_of,
+    cases_of,
+)
 from tardis_machine.sinks.lanes import Lanes
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.settings import EventBusSettings
@@ -160,9 +167,10 @@ class Outbox:
 
     def release(self, batch: Batch) -> None:
         """Settle delivered events and make room."""
-        self._meter.published(batch.events)
+        size_bytes = bytes_of(batch.events)
+        self._meter.published(batch.events, size_bytes - OVERHEAD_BYTES * len(batch.events))
         with self._changed:
-            self._backlog.forget(batch.events)
+            self._backlog.forget(len(batch.events), size_bytes)
             if self._lanes:
                 self._lanes.succeed(batch.events)
         for ticket, count in batch.shares:
@@ -172,7 +180,7 @@ class Outbox:
     def give_up(self, entries: Sequence[Entry]) -> None:
         """Settle events that became dead letters, and make room."""
         with self._changed:
-            self._backlog.forget(event for event, _ in entries)
+            self._backlog.forget(len(entries), bytes_of(event for event, _ in entries))
             self._lanes.discard_empty()
         for _, ticket in entries:
             ticket.settle(1)
@@ -199,7 +207,7 @@ class Outbox:
             begun: events that a sink was asked to send, older than all others of their keys.
         """
         with self._changed:
-            self._backlog.forget(event for event, _ in begun)
+            self._backlog.forget(len(begun), bytes_of(event for event, _ in begun))
             left = [*begun, *self._backlog.drain()]
             # Those on disk already stay there, because nobody settles their tickets.
             unbacked = [entry for entry in left if not entry[1].is_backed]

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from tardis_machine.bronze.cases import PayloadCase, case_of
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Envelope
+from tardis_machine.bronze.envelope import Envelope, identities
 from tardis_machine.bronze.routing import ALL_CASES
 from tardis_machine.model.control import NormalizedRecord, decode_lines
 from tardis_machine.model.errors import EnvelopeError
@@ -104,7 +104,7 @@ class Publisher:
         """Give envelopes to every bus that wants them; a full bus does not hold up the others."""
         if not envelopes:
             return
-        event_ids = [envelope.identity for envelope in envelopes]
+        event_ids = identities(envelopes)
         first, self._next_number = self._next_number, self._next_number + len(envelopes)
         delivery_ids = [f"{prefix}{number}" for number in range(first, self._next_number)]
         now = time.monotonic()

@@ -22,7 +22,7 @@ from tardis_machine.lake.silver import (
     repeated_cases,
     silver_rows,
 )
-from tardis_machine.lake.store import Store, between_days, between_times
+from tardis_machine.lake.store import Store, Transaction, between_days, between_times, time_literal
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import QUARANTINE, TOUCHED_MINUTES
@@ -39,13 +39,25 @@ class CasePlan:
     files: tuple[str, ...]
     first_date: date
     last_date: date
-    first_local_us: int | None
-    last_local_us: int | None
+    span_us: tuple[int, int] | None
+    """First and last local time; None when no row has one."""
     has_repetitions: bool
+
+    @property
+    def table(self) -> Table:
+        """Return the table of the case."""
+        return SILVER_BY_CASE[self.case]
+
+    @property
+    def days(self) -> str:
+        """Return a condition on the table that holds for every row of the batch."""
+        return between_days("date", self.first_date, self.last_date)
 
 
 def refine_writer(store: Store, max_batch_bytes: int) -> DataStreamWriter:
     """Return the streaming query; the caller sets its trigger and starts it."""
+    # What is merged comes from immutable files, so that two evaluations give the same rows.
+    store.spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
     store.create(EVENTS)
     store.create(TOUCHED_MINUTES)
     events = (
@@ -57,22 +69,74 @@ def refine_writer(store: Store, max_batch_bytes: int) -> DataStreamWriter:
     return (
         headers.writeStream.queryName(QUERY)
         .option("checkpointLocation", store.checkpoint(QUERY))
-        .foreachBatch(lambda batch, _: refine_batch(batch, store))
+        .foreachBatch(Refiner(store).refine)
     )
 
 
-def refine_batch(headers: DataFrame, store: Store) -> None:
-    """Bring one batch of Bronze files into Silver; doing it again changes nothing."""
-    groups = headers.transform(grouped_by_minute).persist()
-    try:
-        plans = plan_batch(groups, headers)
-        for plan in plans:
-            _refine_case(plan, store)
-        # Last, so that a batch that broke off is planned again as a whole.
-        if any(plan.case in SILVER_BY_CASE for plan in plans):
-            store.append(groups.transform(touched_minutes), TOUCHED_MINUTES)
-    finally:
-        groups.unpersist()
+class Refiner:
+    """Brings batches of Bronze files into Silver; doing one again changes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # The last local time per table that this object wrote. It starts empty with every query,
+        # so that a batch that broke off is compared with what it left behind.
+        self._newest_us: dict[str, int] = {}
+
+    def refine(self, headers: DataFrame, batch_id: int) -> None:
+        """Refine one batch, given the header columns and the file of each row."""
+        groups = headers.transform(grouped_by_minute).persist()
+        try:
+            plans = plan_batch(groups, headers)
+            for plan in plans:
+                self._refine_case(plan, batch_id)
+            # Last, so that a batch that broke off is planned again as a whole.
+            if any(plan.case in SILVER_BY_CASE for plan in plans):
+                self._store.append(groups.transform(touched_minutes), TOUCHED_MINUTES)
+        finally:
+            groups.unpersist()
+
+    def _refine_case(self, plan: CasePlan, batch_id: int) -> None:
+        events = read_files(self._store, plan.files)
+        if plan.case not in SILVER_BY_CASE or self._insert(events, plan, batch_id):
+            self._store.insert_new(refused_rows(events, plan.case), QUARANTINE, plan.days)
+
+    def _insert(self, events: DataFrame, plan: CasePlan, batch_id: int) -> int:
+        """Add the events that the table lacks, and return how many rows were refused.
+
+        Equal identities have equal local times. So rows outside of the times that the table already
+        has are simply appended, and only the others are compared.
+        """
+        if plan.span_us is None:
+            return 1
+        first_us, last_us = plan.span_us
+        bounds = (plan.days, between_times("local_ts", first_us, last_us))
+        transaction = Transaction(f"{_query_id(events)}/{plan.case}", batch_id)
+        write = _Write(self._store, plan, bounds, transaction)
+        newest_us = self._newest_from(plan.table, first_us)
+        overlap = known_times(self._store, plan.table, bounds) if newest_us is not None else None
+        if overlap is None:
+            refused = write.append(events)
+        else:
+            is_inside = F.expr(between_times("local_ts", *overlap))
+            refused = write.insert_new(events.alias("t").where(is_inside))
+            if first_us < overlap[0] or last_us > overlap[1]:
+                refused += write.append(events.alias("t").where(~is_inside))
+        self._newest_us[plan.table.name] = max(last_us, newest_us or last_us)
+        return refused
+
+    def _newest_from(self, table: Table, first_us: int) -> int | None:
+        """Return the newest local time of a table, None when it is before `first_us`."""
+        newest_us = self._newest_us.get(table.name)
+        if newest_us is None:
+            span = known_times(self._store, table, [f"t.local_ts >= {time_literal(first_us)}"])
+            return span and span[1]
+        return newest_us if newest_us >= first_us else None
+
+
+def _query_id(rows: DataFrame) -> str:
+    """Return the id of the running query, which stays the same over restarts."""
+    context = rows.sparkSession.sparkContext
+    return str(context.getLocalProperty("sql.streaming.queryId"))
 
 
 def grouped_by_minute(headers: DataFrame) -> DataFrame:
@@ -112,48 +176,15 @@ def _plan(row: Row, *, has_repetitions: bool) -> CasePlan:
         files=tuple(sorted(row.files)),
         first_date=row.first_date,
         last_date=row.last_date,
-        first_local_us=row.first_us,
-        last_local_us=row.last_us,
+        span_us=None if row.first_us is None else (row.first_us, row.last_us),
         has_repetitions=has_repetitions,
     )
-
-
-def _refine_case(plan: CasePlan, store: Store) -> None:
-    events = read_files(store, plan.files)
-    table = SILVER_BY_CASE.get(plan.case)
-    refused = 1 if table is None else _insert_events(events, table, plan, store)
-    if refused:
-        days = between_days("date", plan.first_date, plan.last_date)
-        store.insert_new(refused_rows(events, plan.case), QUARANTINE, days)
 
 
 def read_files(store: Store, files: Iterable[str]) -> DataFrame:
     """Return the Bronze rows of some files."""
     reader = store.spark.read.schema(spark_schema(EVENTS))
     return reader.option("basePath", store.path(EVENTS)).parquet(*files)
-
-
-def _insert_events(events: DataFrame, table: Table, plan: CasePlan, store: Store) -> int:
-    """Add the events that the table lacks, and return how many rows were refused.
-
-    Equal identities have equal local times. So rows outside of the times that the table already has
-    are simply appended, and only the others are compared.
-    """
-    first_us, last_us = plan.first_local_us, plan.last_local_us
-    if first_us is None or last_us is None:
-        return 1
-    bounds = (
-        between_days("date", plan.first_date, plan.last_date),
-        between_times("local_ts", first_us, last_us),
-    )
-    overlap = known_times(store, table, bounds)
-    if overlap is None:
-        return _write(events, table, plan, store, ())
-    is_inside = F.expr(between_times("local_ts", *overlap))
-    refused = _write(events.alias("t").where(is_inside), table, plan, store, bounds)
-    if first_us < overlap[0] or last_us > overlap[1]:
-        refused += _write(events.alias("t").where(~is_inside), table, plan, store, ())
-    return refused
 
 
 def known_times(store: Store, table: Table, bounds: Iterable[str]) -> tuple[int, int] | None:
@@ -164,19 +195,32 @@ def known_times(store: Store, table: Table, bounds: Iterable[str]) -> tuple[int,
     return None if first_us is None else (first_us, last_us)
 
 
-def _write(
-    events: DataFrame, table: Table, plan: CasePlan, store: Store, bounds: tuple[str, ...]
-) -> int:
-    """Append rows, or with bounds insert what is new; return how many were refused."""
-    observed = Observation()
-    rows = silver_rows(events, plan.case).observe(
-        observed, F.count_if(F.col(PROBLEM).isNotNull()).alias("refused")
-    )
-    good = rows.where(F.col(PROBLEM).isNull()).drop(PROBLEM)
-    if plan.has_repetitions:
-        good = first_per_event(good, table)
-    if bounds:
-        store.insert_new(good, table, *bounds)
-    else:
-        store.append(good, table)
-    return int(observed.get["refused"])
+@dataclass(frozen=True)
+class _Write:
+    """One case of one batch on its way into its table."""
+
+    store: Store
+    plan: CasePlan
+    bounds: tuple[str, ...]
+    transaction: Transaction
+
+    def append(self, events: DataFrame) -> int:
+        """Add events that the table cannot have; return how many were refused."""
+        rows, observed = self._good_rows(events)
+        self.store.append(rows, self.plan.table, self.transaction)
+        return int(observed.get["refused"])
+
+    def insert_new(self, events: DataFrame) -> int:
+        """Add the events that the table lacks; return how many were refused."""
+        rows, observed = self._good_rows(events)
+        self.store.insert_new(rows, self.plan.table, *self.bounds)
+        return int(observed.get["refused"])
+
+    def _good_rows(self, events: DataFrame) -> tuple[DataFrame, Observation]:
+        observed = Observation()
+        refused = F.count_if(F.col(PROBLEM).isNotNull()).alias("refused")
+        rows = silver_rows(events, self.plan.case).observe(observed, refused)
+        good = rows.where(F.col(PROBLEM).isNull()).drop(PROBLEM)
+        if self.plan.has_repetitions:
+            good = first_per_event(good, self.plan.table)
+        return good, observed

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
@@ -34,8 +35,8 @@ EXIT_SECONDS = 60
 SQL_PROPERTIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    # Sources of our merges read immutable files, so that two evaluations give the same rows.
-    "spark.databricks.delta.merge.materializeSource": "none",
+    # Rows of a task go to several partitions at once instead of being sorted first.
+    "spark.sql.maxConcurrentOutputFileWriters": "64",
     # DuckDB, Polars and Trino read tables without them.
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
 }
@@ -43,10 +44,32 @@ DELTA_PROPERTIES = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a session on this machine spends its CPU."""
+
+    java_options: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
 PROFILES = {
-    # Half the CPU until the first result: only the quick compiler, one collector thread.
-    "quick": ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-    "throughput": ("-XX:+UseParallelGC",),
+    # A third of the CPU until the first result: only the quick compiler, one collector thread, and
+    # expressions that are interpreted rather than compiled. The code cache of the quick compiler is
+    # small by default, and a full one stops all compiling.
+    "quick": Profile(
+        (
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-XX:ReservedCodeCacheSize=240m",
+        ),
+        {
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        },
+    ),
+    "throughput": Profile(("-XX:+UseParallelGC",), {}),
 }
 
 
@@ -74,10 +97,10 @@ def open_session(
     chosen = PROFILES[profile if settings.profile == "auto" else settings.profile]
     java_home = find_java_home(settings.cache_dir)
     jars = find_jars(settings, java_home)
-    archive = _archive(settings, java_home, jars, chosen)
+    archive = _archive(settings, java_home, jars, chosen.java_options)
     writes_archive = writes_archive and archive is not None and not archive.is_complete
-    java_options = [*chosen, *_archive_options(archive, writes=writes_archive)]
-    properties = _properties(settings, jars, java_options)
+    archive_options = _archive_options(archive, writes=writes_archive)
+    properties = _properties(settings, jars, chosen, archive_options)
     with _environment(JAVA_HOME=str(java_home), PYSPARK_PYTHON=sys.executable):
         gateway, spark = _start(properties, log_path)
     try:
@@ -105,14 +128,17 @@ def _connect_session(settings: SparkSettings) -> Iterator[SparkSession]:
 
 
 def _properties(
-    settings: SparkSettings, jars: tuple[Path, ...], java_options: list[str]
+    settings: SparkSettings, jars: tuple[Path, ...], profile: Profile, archive_options: list[str]
 ) -> dict[str, str]:
     logging = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     return {
         **SQL_PROPERTIES,
         **(DELTA_PROPERTIES if jars else {}),
         **_place_properties(settings, jars),
-        "spark.driver.extraJavaOptions": " ".join([*java_options, logging]),
+        **profile.properties,
+        "spark.driver.extraJavaOptions": " ".join(
+            (*profile.java_options, *archive_options, logging)
+        ),
         **settings.conf,
     }
 
@@ -134,6 +160,8 @@ def _place_properties(settings: SparkSettings, jars: tuple[Path, ...]) -> dict[s
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": cores,
+        # One machine has nothing to adapt to, and planning every stage anew costs CPU.
+        "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
 

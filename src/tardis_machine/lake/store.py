@@ -5,6 +5,7 @@ DataFrame API, so that it runs the same in a local session, on a cluster and ove
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 
 from pyspark.errors import AnalysisException
@@ -23,11 +24,19 @@ TABLE_PROPERTIES = {
 }
 
 
+@dataclass(frozen=True)
+class Transaction:
+    """Names one write, so that Delta does it once."""
+
+    writer: str
+    number: int
+
+
 class Store:
-    """All tables below one root."""
+    """All tables below one root, for one query: each has a session with settings of its own."""
 
     def __init__(self, spark: SparkSession, root: str, catalog: str | None = None) -> None:
-        self.spark = spark
+        self.spark = spark.newSession()
         self.root = root.rstrip("/")
         self._catalog = catalog
         self._checked: set[str] = set()
@@ -65,9 +74,11 @@ class Store:
             return self.spark.createDataFrame([], spark_schema(table))
         return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
 
-    def append(self, rows: DataFrame, table: Table) -> None:
-        """Add rows."""
+    def append(self, rows: DataFrame, table: Table, transaction: Transaction | None = None) -> None:
+        """Add rows; those of a transaction that the table has seen are not added again."""
         writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
+        if transaction is not None:
+            writer = writer.options(txnAppId=transaction.writer, txnVersion=transaction.number)
         if not self.exists(table):
             writer = writer.options(**TABLE_PROPERTIES).partitionBy(*table.partition_by)
         writer.save(self.path(table))

@@ -45,6 +45,7 @@ BARS = Table(
         count("trades", "Number of trades."),
     ),
     key=("date", "exchange", "symbol", "interval", "open_ts"),
+    partition_by=("date", "interval"),
     cluster_by=("exchange", "symbol", "open_ts"),
 )
 QUOTES_1S = Table(

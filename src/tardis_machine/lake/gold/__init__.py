@@ -1,0 +1,1 @@
+"""Silver rows to Gold rows: one module per table, pure functions on DataFrames."""

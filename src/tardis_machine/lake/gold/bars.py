@@ -1,0 +1,77 @@
+"""`gold.bars`: trades to 1 s bars, and bars to longer bars."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from tardis_machine.lake.gold.windows import SERIES, order_in_second, second_of
+from tardis_machine.lake.tables.gold import BARS
+
+INTERVALS = {"1s": 1, "1m": 60, "5m": 300, "1h": 3600, "1d": 86_400}
+"""Seconds per interval."""
+SHORT = ("1s", "1m")
+"""Intervals that lie in one minute: computed from trades."""
+LONG = ("5m", "1h", "1d")
+"""Intervals that lie in one day: computed from the 1 m bars of that day."""
+
+
+def second_bars(trades: DataFrame) -> DataFrame:
+    """Return 1 s bars per capture."""
+    ordered = trades.withColumn("in_second", order_in_second())
+    keys = (*SERIES, "capture", second_of("event_ts").alias("open_ts"))
+    return ordered.groupBy(*keys).agg(
+        F.min_by("price", "in_second").alias("open"),
+        F.max("price").alias("high"),
+        F.min("price").alias("low"),
+        F.max_by("price", "in_second").alias("close"),
+        F.sum("amount").alias("volume"),
+        _sum_of_side("buy").alias("buy_volume"),
+        _sum_of_side("sell").alias("sell_volume"),
+        F.sum(F.col("price") * F.col("amount")).alias("notional"),
+        F.count(F.lit(1)).alias("trades"),
+    )
+
+
+def _sum_of_side(side: str) -> Column:
+    return F.sum(F.when(F.col("side") == side, F.col("amount")).otherwise(F.lit(0.0)))
+
+
+def longer_bars(bars: DataFrame, *intervals: str) -> DataFrame:
+    """Return bars of some intervals from all shorter bars in their windows."""
+    windows = [
+        F.struct(F.lit(name).alias("interval"), window_start("open_ts", name).alias("start"))
+        for name in intervals
+    ]
+    spread = bars.withColumn("window", F.explode(F.array(*windows)))
+    grouped = spread.groupBy(*SERIES, "window.interval", "window.start").agg(
+        F.min_by("open", "open_ts").alias("open"),
+        F.max("high").alias("high"),
+        F.min("low").alias("low"),
+        F.max_by("close", "open_ts").alias("close"),
+        F.sum("volume").alias("volume"),
+        F.sum("buy_volume").alias("buy_volume"),
+        F.sum("sell_volume").alias("sell_volume"),
+        F.sum("notional").alias("notional"),
+        F.sum("trades").alias("trades"),
+    )
+    return grouped.withColumnRenamed("start", "open_ts")
+
+
+def window_start(column: str, interval: str) -> Column:
+    """Return the start of the interval that holds a time."""
+    seconds = INTERVALS[interval]
+    return F.timestamp_seconds(F.floor(F.unix_seconds(column) / seconds) * seconds)
+
+
+def finished_bars(bars: DataFrame) -> DataFrame:
+    """Return rows of `gold.bars`."""
+    vwap = F.when(F.col("volume") != 0, F.col("notional") / F.col("volume"))
+    day = F.to_date("open_ts")
+    return bars.select("*", day.alias("date"), vwap.alias("vwap")).select(*BARS.column_names)
+
+
+def in_touched_windows(bars: DataFrame, touched: DataFrame, interval: str) -> DataFrame:
+    """Keep bars whose window of an interval holds a touched minute."""
+    window = window_start("minute", interval).alias("window")
+    windows = F.broadcast(touched.select(*SERIES, window).distinct())
+    placed = bars.withColumn("window", window_start("open_ts", interval))
+    return placed.join(windows, [*SERIES, "window"], "left_semi").drop("window")

@@ -3,12 +3,15 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.compat.conftest import Client
+from tests.compat.conftest import Client, free_port
 from tests.compat.recorded import FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
 
@@ -142,3 +145,21 @@ class TestRequestLimit:
             *(client.lines("/replay", {**RAW, "filters": [each]}) for each in filters)
         )
         assert data_api.max_in_flight == 2
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "-m", "tardis_machine", "serve", "--workers", "2", "--offline"]
+    command += ["--port", str(port), "--cache-dir", str(tmp_path)]
+    # What a killed parent could not remove lies in this test's folder.
+    environ = os.environ | {"TMPDIR": str(tmp_path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environ, stdout=pipe, stderr=pipe) as parent:
+        assert parent.stdout is not None
+        assert any(line.startswith(b"WS port") for line in parent.stdout)
+        workers = psutil.Process(parent.pid).children()
+        parent.kill()
+        assert len(workers) == 2
+        assert psutil.wait_procs(workers, timeout=30)[1] == []
+        assert parent.stderr is not None
+        assert parent.stderr.read() == b""

@@ -128,6 +128,14 @@ class NumberedClient(BusClient):
         """Compare the numbers."""
         return bool(one < other)
 
+    @abstractmethod
+    def span(self, lane: Lane) -> Span:
+        """Return what one lane holds now."""
+
+    def confirmed_loss(self, wanted: Range, missing: int) -> int:
+        """Tell what the bus let go from numbers that never were events of ours."""
+        return min(missing, max(0, int(self.span(wanted.lane).oldest) - int(wanted.start)))
+
 
 class Planner(Connection):
     """Decides on the driver what the next batch reads."""

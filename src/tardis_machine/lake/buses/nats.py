@@ -60,12 +60,12 @@ class NatsClient(NumberedClient):
 
     def spans(self) -> Mapping[Lane, Span]:
         """Ask for the state of every stream."""
-        return {Lane(name): _span(self._info(name)) for name in self._streams()}
+        return {Lane(name): self.span(Lane(name)) for name in self._streams()}
 
-    def confirmed_loss(self, wanted: Range, missing: int) -> int:
-        """Tell what the stream's limits removed from what was deleted or has another subject."""
-        oldest: int = _span(self._info(wanted.lane.stream)).oldest
-        return min(missing, max(0, oldest - int(wanted.start)))
+    def span(self, lane: Lane) -> Span:
+        """Ask for the state of one stream."""
+        info = self._info(lane.stream)
+        return Span(info.first - 1 if info.messages else info.last, info.last)
 
     def read(self, wanted: Range) -> Iterator[Page]:
         """Read by a consumer that starts right after the last event read."""
@@ -114,10 +114,6 @@ class NatsClient(NumberedClient):
         wanted, subjects = self._settings.wanted_subjects, self._info(stream).subjects
         is_all = subjects and all(any(_covers(one, each) for one in wanted) for each in subjects)
         return () if is_all else wanted
-
-
-def _span(info: StreamInfo) -> Span:
-    return Span(info.first - 1 if info.messages else info.last, info.last)
 
 
 def _place(message: Message) -> tuple[int, int]:

@@ -27,6 +27,7 @@ class LanePlanner(Planner):
         self._client = client
         self._policy = policy
         self._goals: Mapping[Lane, Span] | None = None
+        self._spans: Mapping[Lane, Span] = {}
 
     def close(self) -> None:
         """Close the connection."""
@@ -41,15 +42,15 @@ class LanePlanner(Planner):
         self._goals = self._client.spans()
 
     def newest(self) -> Offset:
-        """Return the newest positions."""
-        return offset_of({lane: span.newest for lane, span in self._client.spans().items()})
+        """Return the newest positions, as they were when a batch was last planned."""
+        return offset_of({lane: span.newest for lane, span in self._spans.items()})
 
     def latest(self, start: Offset, max_rows: int | None) -> Offset:
         """Return the end of the next batch; a new lane only gets its start in it.
 
         So every range has both ends in the checkpoint, and means the same after a restart.
         """
-        spans = self._client.spans()
+        spans = self._spans = self._client.spans()
         known = positions_of(start)
         starts = {
             lane: self._after_loss(lane, position, spans[lane])
@@ -115,7 +116,7 @@ def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
         reason = (
             f"{place} was deleted and made anew"
             if loss.is_new_lane
-            else f"{place} no longer holds {loss.events} events that were not read"
+            else f"{place} no longer holds at least {loss.events} events that were not read"
         )
         raise DataLossError(
             f"{reason}: the bus keeps too little, or the lake was away for too long. To go on "

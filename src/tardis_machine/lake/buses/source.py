@@ -100,11 +100,15 @@ class BatchReader(DataSourceReader):
         return [RangePartition(each) for each in _retried(self._ranges, self._policy)]
 
     def _ranges(self) -> list[Range]:
+        ranges: list[Range] = []
         with self._bus.planner(self._policy) as planner:
             planner.freeze()
             start = planner.begin()
-            end = planner.latest(start, None)
-            return planner.ranges(start, end)
+            # A lane may only show when another one is read to its end.
+            while (end := planner.latest(start, None)) != start:
+                ranges += planner.ranges(start, end)
+                start = end
+        return ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range."""

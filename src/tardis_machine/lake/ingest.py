@@ -38,14 +38,18 @@ def bronze_events(records: DataFrame) -> DataFrame:
     return records.mapInArrow(_bronze_batches, spark_schema(EVENTS))
 
 
-def ingest_writer(events: DataFrame, store: Store) -> DataStreamWriter:
-    """Return the streaming query that appends events; the caller sets its trigger and starts it."""
+def ingest_writer(events: DataFrame, store: Store, bus: str) -> DataStreamWriter:
+    """Return the streaming query that appends events; the caller sets its trigger and starts it.
+
+    Each bus has a query, and so a checkpoint, of its own.
+    """
+    query = f"{QUERY}-{bus}"
     store.create(EVENTS)
     return (
         events.writeStream.format("delta")
-        .queryName(QUERY)
+        .queryName(query)
         .outputMode("append")
-        .option("checkpointLocation", store.checkpoint(QUERY))
+        .option("checkpointLocation", store.checkpoint(query))
         .option("path", store.path(EVENTS))
         .partitionBy(*EVENTS.partition_by)
         .options(**TABLE_PROPERTIES)

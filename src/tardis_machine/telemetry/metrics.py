@@ -198,6 +198,25 @@ class EventBusMetrics:
         )
 
 
+class LakeMetrics:
+    """Streaming queries of the lake."""
+
+    def __init__(self, declare: Declarations) -> None:
+        self.rows = declare.counter("rows_total", "Rows read by a query.", "query")
+        self.batches = declare.counter("batches_total", "Batches finished by a query.", "query")
+        self.batch = declare.histogram("batch_seconds", "Time of one batch.", "query")
+        self.lag = declare.gauge(
+            "behind_events", "Events of the bus that were not read yet; bytes for files.", "query"
+        )
+
+    def count(self, query: str, rows: int, seconds: float, lag: int | None) -> None:
+        """Count one batch."""
+        self.rows.labels(query).inc(rows)
+        self.batches.labels(query).inc()
+        self.batch.labels(query).observe(seconds)
+        self.lag.labels(query).set(lag or 0)
+
+
 class Metrics:
     """All metrics of one process, on one registry."""
 
@@ -208,6 +227,7 @@ class Metrics:
         self.archive = ArchiveMetrics(self._area("archive"))
         self.replay = ReplayMetrics(self._area("replay"))
         self.event_bus = EventBusMetrics(self._area("event_bus"))
+        self.lake = LakeMetrics(self._area("lake"))
 
     def _area(self, name: str) -> Declarations:
         return Declarations(self.registry, self.infos, name)

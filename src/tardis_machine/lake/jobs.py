@@ -1,0 +1,150 @@
+"""The jobs of the lake: ingest a bus, build Silver and Gold, or both.
+
+Each arrow of bus -> Bronze -> Silver -> Gold is one streaming query. A job runs its queries side by
+side until it is stopped, or (`once`) one after another until each has read what there is now.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from prometheus_client import start_http_server
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tardis_machine.lake.buses import chosen_bus, stream_records
+from tardis_machine.lake.buses.client import ReadPolicy
+from tardis_machine.lake.errors import LakeError
+from tardis_machine.lake.ingest import bronze_events, ingest_writer
+from tardis_machine.lake.progress import ProgressListener
+from tardis_machine.lake.refine import refine_writer
+from tardis_machine.lake.serve import serve_writer
+from tardis_machine.lake.settings import LakeSettings, SparkSettings
+from tardis_machine.lake.spark import open_session
+from tardis_machine.lake.store import Store
+from tardis_machine.sinks.registry import PublishingSettings
+from tardis_machine.telemetry.metrics import Metrics
+
+WATCH_SECONDS = 1
+
+
+class Stage(StrEnum):
+    """One arrow of the lake."""
+
+    INGEST = "ingest"
+    REFINE = "refine"
+    SERVE = "serve"
+
+
+BUILD = (Stage.REFINE, Stage.SERVE)
+ALL = tuple(Stage)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSettings:
+    """What a job needs to know."""
+
+    spark: SparkSettings
+    lake: LakeSettings
+    publishing: PublishingSettings
+    once: bool = False
+    metrics_port: int | None = None
+
+
+class Job:
+    """Runs some stages of one lake."""
+
+    def __init__(
+        self,
+        settings: JobSettings,
+        stages: Sequence[Stage],
+        say: Callable[[str], None],
+        stop: threading.Event,
+    ) -> None:
+        self._settings = settings
+        self._stages = stages
+        self._say = say
+        self._stop = stop
+        self._metrics = Metrics()
+        if Stage.INGEST in stages:
+            chosen_bus(settings.publishing)
+
+    def run(self) -> None:
+        """Run until everything is read, or until told to stop."""
+        profile = "quick" if self._settings.once else "throughput"
+        with open_session(self._settings.spark, profile=profile) as spark, self._listening(spark):
+            if self._settings.once:
+                self._run_once(spark)
+            else:
+                self._run_on(spark)
+
+    @contextmanager
+    def _listening(self, spark: SparkSession) -> Iterator[None]:
+        self._listener = ProgressListener(self._metrics.lake, self._say)
+        spark.streams.addListener(self._listener)
+        if self._settings.metrics_port is None:
+            yield
+            return
+        server, thread = start_http_server(
+            self._settings.metrics_port, registry=self._metrics.registry
+        )
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+    def _run_once(self, spark: SparkSession) -> None:
+        for stage in self._stages:
+            query = self._writer(stage, spark).trigger(availableNow=True).start()
+            with _failures_of(query):
+                while not self._stop.is_set() and not query.awaitTermination(WATCH_SECONDS):
+                    pass
+            query.stop()
+            self._report(query)
+
+    def _run_on(self, spark: SparkSession) -> None:
+        pause = f"{self._settings.lake.trigger_seconds} seconds"
+        queries = [
+            self._writer(stage, spark).trigger(processingTime=pause).start()
+            for stage in self._stages
+        ]
+        try:
+            while not self._stop.wait(WATCH_SECONDS):
+                for query in queries:
+                    with _failures_of(query):
+                        query.awaitTermination(0)
+        finally:
+            for query in queries:
+                query.stop()
+                self._report(query)
+
+    def _writer(self, stage: Stage, spark: SparkSession) -> DataStreamWriter:
+        lake = self._settings.lake
+        store = Store(spark, lake.root, lake.catalog)
+        if stage is Stage.REFINE:
+            return refine_writer(store, lake.max_batch_bytes)
+        if stage is Stage.SERVE:
+            return serve_writer(store, lake.max_batch_bytes)
+        bus = chosen_bus(self._settings.publishing)
+        policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
+        records = stream_records(store.spark, bus, policy)
+        return ingest_writer(bronze_events(records), store, bus.bus)
+
+    def _report(self, query: StreamingQuery) -> None:
+        state = self._listener.states.get(query.name)
+        if state is not None:
+            self._say(state.text(query.name))
+
+
+@contextmanager
+def _failures_of(query: StreamingQuery) -> Iterator[None]:
+    """Turn the end of a query by an error into one of ours that says which it was."""
+    try:
+        yield
+    except StreamingQueryException as error:
+        raise LakeError(f"{query.name} failed: {error}") from error

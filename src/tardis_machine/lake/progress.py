@@ -1,0 +1,96 @@
+"""How far every streaming query is: rows, rate and lag, for people and for /metrics."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from tardis_machine.telemetry.metrics import LakeMetrics
+
+REPORT_SECONDS = 5.0
+
+
+@dataclass
+class QueryState:
+    """What one query has done since it started."""
+
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    lag: int | None = None
+    reported_at: float = field(default_factory=time.monotonic)
+
+    def text(self, name: str) -> str:
+        """Describe it in one line."""
+        rate = f", {self.rows / self.seconds:,.0f} rows/s" if self.seconds else ""
+        behind = "" if not self.lag else f", {self.lag:,} behind the bus"
+        return f"{name}: {self.rows:,} rows in {self.batches:,} batches{rate}{behind}"
+
+
+class ProgressListener(StreamingQueryListener):
+    """Adds up what Spark reports after each batch."""
+
+    def __init__(self, metrics: LakeMetrics, say: Callable[[str], None]) -> None:
+        self._metrics = metrics
+        self._say = say
+        self.states: dict[str, QueryState] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Begin to count."""
+        if event.name:
+            self.states[event.name] = QueryState()
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """Count one batch, and say so from time to time."""
+        progress = event.progress
+        state = self.states.get(progress.name or "")
+        if state is None:
+            return
+        seconds = (progress.batchDuration or 0) / 1000
+        state.rows += progress.numInputRows
+        state.batches += 1
+        state.seconds += seconds
+        state.lag = sum(filter(None, (lag_of(each.json) for each in progress.sources)))
+        self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag)
+        if time.monotonic() - state.reported_at >= REPORT_SECONDS:
+            state.reported_at = time.monotonic()
+            self._say(state.text(str(progress.name)))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Do nothing: there was nothing to read."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """Do nothing: the job that started the query sees its end."""
+
+
+def lag_of(source: str) -> int | None:
+    """Return how many events (bytes, for files) a source is behind; None when it does not say."""
+    progress = json.loads(source)
+    behind = (progress.get("metrics") or {}).get("maxOffsetsBehindLatest")
+    if behind is not None:
+        return int(float(behind))
+    latest, end = progress.get("latestOffset"), progress.get("endOffset")
+    if not isinstance(latest, Mapping) or not isinstance(end, Mapping):
+        return None
+    return sum(
+        max(_place(place) - _place((end.get(stream) or {}).get(partition)), 0)
+        for stream, partitions in latest.items()
+        if isinstance(partitions, Mapping)
+        for partition, place in partitions.items()
+    )
+
+
+def _place(position: Any) -> int:
+    """Return a position as a number that grows with every event."""
+    if isinstance(position, Mapping):
+        position = position.get("added", position.get("byte", 0))
+    return int(position) if str(position).isdigit() else 0

@@ -50,46 +50,54 @@ def classify(error: KafkaError) -> Result:
 class Flight:
     """What one call handed over. Reports only carry the record, so it is found by its content.
 
-    Looking for it is left to the rare call that needs it: on the way of a million events, one
-    function for all of them costs half of what one per event does.
+    Looking for it is left to the rare call that needs it: one function for all reports costs half
+    of what one per event would.
 
     Args:
         prefix_bytes: length of what stands before the envelope in every record.
     """
 
-    __slots__ = ("_messages", "_prefix_bytes", "events", "has_errors")
+    __slots__ = ("_delivered", "_failed", "_prefix_bytes", "events")
 
     def __init__(self, prefix_bytes: int = 0) -> None:
         self.events: list[Event] = []
-        self.has_errors = False
-        self._messages: list[Message] = []
+        self._delivered: list[bytes | None] = []
+        self._failed: list[tuple[bytes | None, KafkaError]] = []
         self._prefix_bytes = prefix_bytes
 
     def report(self, error: KafkaError | None, message: Message) -> None:
         """Take a delivery report."""
-        self._messages.append(message)
-        if error is not None:
-            self.has_errors = True
+        if error is None:
+            # Only the record: the message around it would cost three times the memory.
+            self._delivered.append(message.value())
+        else:
+            self._failed.append((message.value(), error))
 
     @property
     def is_complete(self) -> bool:
         """Say whether every event has its report."""
-        return len(self._messages) == len(self.events)
+        return len(self._delivered) + len(self._failed) == len(self.events)
+
+    @property
+    def has_errors(self) -> bool:
+        """Say whether an event was reported as not delivered."""
+        return bool(self._failed)
 
     def errors(self) -> dict[str, KafkaError | None]:
         """Return the error of each reported event, or None, by its delivery id."""
-        waiting: dict[tuple[str | None, bytes | None], deque[str]] = defaultdict(deque)
+        waiting: dict[bytes, deque[str]] = defaultdict(deque)
         for event in self.events:
-            waiting[event.route.destination, event.data].append(event.delivery_id)
+            waiting[event.data].append(event.delivery_id)
         return dict(self._matched(waiting))
 
     def _matched(
-        self, waiting: Mapping[tuple[str | None, bytes | None], deque[str]]
+        self, waiting: Mapping[bytes, deque[str]]
     ) -> Iterator[tuple[str, KafkaError | None]]:
-        for message in self._messages:
-            value = (message.value() or b"")[self._prefix_bytes :]
+        delivered = ((record, None) for record in self._delivered)
+        for record, error in (*delivered, *self._failed):
+            data = (record or b"")[self._prefix_bytes :]
             # Equal records share key and partition, whose reports come in order.
-            yield waiting[message.topic(), value].popleft(), message.error()
+            yield waiting[data].popleft(), error
 
 
 class LateFlights:

@@ -1,10 +1,14 @@
 """The Kafka sink against a real broker, and against a mock cluster that answers with errors."""
 
 import asyncio
+import base64
 import importlib
+import json
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -568,3 +572,64 @@ def test_refused_schema_parks_the_topic(
         (result,) = sink.send(events_for(kafka_topic, 1))
     assert (result.outcome, result.reason) == (Outcome.BAD_TARGET, "schema_registry")
     assert "incompatible" in result.detail
+
+
+# -- tokens
+
+OAUTH_BROKER = {
+    "listener.name.sasl.sasl.enabled.mechanisms": "OAUTHBEARER",
+    "listener.name.sasl.oauthbearer.sasl.jaas.config": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="broker";'
+    ),
+}
+
+
+class TokenServer(BaseHTTPRequestHandler):
+    """Gives unsigned tokens, which a broker without keys accepts, to the one client it knows."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        is_known = self.headers["Authorization"] == "Basic " + _base64(b"client:client-secret=")
+        now = int(time.time())
+        claims = {"sub": "tester", "iat": now, "exp": now + 300}
+        token = ".".join((_part({"alg": "none"}), _part(claims), ""))
+        answer = {"access_token": token} if is_known else {"error": "invalid_client"}
+        text = json.dumps(answer).encode()
+        self.send_response(200 if is_known else 401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Stay silent."""
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _part(claims: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+
+
+def test_login_with_tokens_of_a_token_service(open_sink: Callable[..., KafkaSink]) -> None:
+    with (
+        Kafka(users={}, properties=OAUTH_BROKER) as broker,
+        ThreadingHTTPServer(("127.0.0.1", 0), TokenServer) as server,
+    ):
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        topic = broker.create_topic(unique_name("topic"))
+        sink = open_sink(
+            brokers=(broker.sasl_address,),
+            topic=topic,
+            sasl_mechanism="oauthbearer",
+            oauth_token_url=f"http://127.0.0.1:{server.server_port}/token",
+            oauth_client_id="client",
+            oauth_client_secret=Secret("client-secret="),
+        )
+        events = events_for(topic, 5)
+        send_until_ok(sink, events)
+        assert stored_ids(broker.address, topic) == ids(events)
+        server.shutdown()

@@ -2,27 +2,30 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tardis_machine.model.errors import TardisMachineError
-from tardis_machine.server.frames import close_reason, text_frames
+from tardis_machine.server.frames import close_frame, ping_frame, text_frames
 from tardis_machine.server.settings import ServerSettings
 
 log = structlog.get_logger(__name__)
 
 MAX_INCOMING_BYTES = 512 * 1024
 PIECE_BYTES = 1024 * 1024
-"""Written at once; asyncio moves what a socket does not take to the front after every send."""
+"""Written at once, more or less; asyncio moves what a socket does not take to the front after every
+send."""
 
 QUEUED_BYTES = 1024 * 1024
 """Bytes that may wait for the client before production pauses."""
 
-PEER_TIMEOUT_MS = 120_000
-"""How long sent bytes may stay unacknowledged by the peer's machine."""
+ANSWER_SECONDS = 1.0
+"""How long a peer that has read everything may take to answer a close frame."""
 
+_LAST_PING = b"end"
 _SHORTEST_WAIT_SECONDS = 0.001
 _LONGEST_WAIT_SECONDS = 0.05
 
@@ -47,19 +50,21 @@ class Connection:
         self.on_text: Callable[[str], None] | None = None
         self._settings = settings
         self._shows_life = True
+        self._is_closing = False
+        self._has_read_all = asyncio.Event()
         offered = request.headers.get("Sec-WebSocket-Protocol", "")
         self._socket = web.WebSocketResponse(
             autoping=False,
+            autoclose=False,
             compress=False,
             max_msg_size=MAX_INCOMING_BYTES,
             protocols=[name.strip() for name in offered.split(",") if name.strip()][:1],
-            timeout=settings.slow_client_seconds,
         )
 
     @property
     def is_closed(self) -> bool:
         """Say whether nothing can be sent any more."""
-        return self._socket.closed
+        return self._is_closing or self._socket.closed
 
     async def serve(self, handler: Handler) -> web.WebSocketResponse:
         """Run a handler until it ends or the peer leaves, whichever is first."""
@@ -71,48 +76,76 @@ class Connection:
             await self._read()
             work.cancel()
             watch.cancel()
+        if self._is_closing and self.request.transport is not None:
+            # Our close frame went out already; the library would send a second one.
+            self.request.transport.close()
         return self._socket
 
-    async def send(self, messages: Iterable[bytes]) -> None:
+    async def send(self, messages: Sequence[bytes]) -> None:
         """Send each message as one text frame; wait while the peer is slow."""
-        transport = self.request.transport
-        if transport is None or self._socket.closed:
-            raise ConnectionResetError("the peer has gone")
-        frames = text_frames(messages)
-        for start in range(0, len(frames), PIECE_BYTES):
-            transport.write(frames[start : start + PIECE_BYTES])
+        # Pings and pongs go out while this waits: a piece never ends inside a frame.
+        count = max(1, PIECE_BYTES * len(messages) // (1 + sum(map(len, messages))))
+        for start in range(0, len(messages), count):
+            self._write(text_frames(messages[start : start + count]))
             await self._drain(QUEUED_BYTES)
 
     async def close(self, code: int, reason: str) -> None:
-        """Close with a code and a reason, cut to what a frame can carry."""
-        await self._socket.close(code=code, message=close_reason(reason))
+        """Send a close frame; end the connection once the peer has read up to it.
+
+        Ending it at once would lose what the peer has not read: its next ping would find nobody,
+        and that resets a connection. Not every client answers a close frame, so a ping goes ahead
+        of it, and the answer to that tells how far the peer has read.
+        """
+        self._write(ping_frame(_LAST_PING) + close_frame(code, reason))
+        self._is_closing = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.slow_client_seconds):
+                await self._has_read_all.wait()
+                await asyncio.sleep(ANSWER_SECONDS)
+        self._abort()
+
+    def _write(self, frames: bytes) -> None:
+        transport = self.request.transport
+        if transport is None or self.is_closed:
+            raise ConnectionResetError("the peer has gone")
+        transport.write(frames)
 
     async def _run(self, handler: Handler) -> None:
         """Run the handler and end the connection as its outcome asks."""
         try:
-            reason = await handler(self)
-            await self._drain(0)
-            await self.close(WSCloseCode.OK, reason)
+            await self.close(*await self._outcome(handler))
         except ConnectionError:
             self._abort()
+
+    async def _outcome(self, handler: Handler) -> tuple[int, str]:
+        """Run the handler to its end; return the close code and the reason."""
+        try:
+            reason = await handler(self)
+            await self._drain(0)
+            return WSCloseCode.OK, reason
         except CloseConnection as instruction:
-            await self.close(instruction.code, instruction.reason)
+            return instruction.code, instruction.reason
+        except ConnectionError:
+            raise
         except TardisMachineError as error:
             log.warning("websocket request failed", error=str(error))
-            await self.close(WSCloseCode.INTERNAL_ERROR, f"Error: {error}")
+            return WSCloseCode.INTERNAL_ERROR, f"Error: {error}"
         except Exception as error:
             log.exception("websocket request failed")
-            await self.close(WSCloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            return WSCloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}"
 
     async def _read(self) -> None:
         """Take what the peer sends until it is gone."""
-        async for message in self._socket:
-            if message.type is WSMsgType.PING:
-                await self._socket.pong(message.data)
-                continue
-            self._shows_life = True
-            if message.type is WSMsgType.TEXT and self.on_text is not None:
-                self.on_text(message.data)
+        with suppress(ConnectionError):
+            async for message in self._socket:
+                # A ping counts: a client that is busy with what it got may read none of ours.
+                self._shows_life = True
+                if message.type is WSMsgType.PING:
+                    await self._socket.pong(message.data)
+                elif message.type is WSMsgType.PONG and message.data == _LAST_PING:
+                    self._has_read_all.set()
+                elif message.type is WSMsgType.TEXT and self.on_text is not None:
+                    self.on_text(message.data)
 
     async def _watch(self) -> None:
         """Drop a peer that shows no life between two looks; reading what we send is life."""
@@ -122,10 +155,9 @@ class Connection:
                 self._abort()
                 return
             self._shows_life = False
-            try:
-                await self._socket.ping()
-            except ConnectionError:
-                return
+            if not self._is_closing:
+                with suppress(ConnectionError):
+                    self._write(ping_frame(b""))
 
     async def _drain(self, limit: int) -> None:
         """Wait until at most `limit` bytes are queued; drop a peer that accepts none for long."""
@@ -145,10 +177,15 @@ class Connection:
         return 0 if transport is None else transport.get_write_buffer_size()
 
     def _limit_silence(self) -> None:
+        """Let the kernel end a connection whose peer takes nothing, sent frames included.
+
+        Linux counts a peer that is alive but does not read, too. The time is that of a slow client.
+        """
         transport = self.request.transport
         connection = transport.get_extra_info("socket") if transport else None
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PEER_TIMEOUT_MS)
+            patience_ms = int(self._settings.slow_client_seconds * 1000)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
     def _abort(self) -> None:
         if self.request.transport is not None:

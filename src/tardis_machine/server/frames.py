@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 _FINAL_TEXT = 0x81
+_FINAL_CLOSE = 0x88
+_FINAL_PING = 0x89
 _MAX_REASON_BYTES = 123
 _CUT_REASON_BYTES = 120
 
@@ -25,6 +27,20 @@ def _header(length: int) -> bytes:
 def text_frames(messages: Iterable[bytes]) -> bytes:
     """Return the frames of these messages, ready to be written."""
     return b"".join([part for message in messages for part in (_header(len(message)), message)])
+
+
+def close_frame(code: int, reason: str) -> bytes:
+    """Return the frame that ends a connection."""
+    return _control_frame(_FINAL_CLOSE, struct.pack("!H", code) + close_reason(reason))
+
+
+def ping_frame(payload: bytes) -> bytes:
+    """Return a ping."""
+    return _control_frame(_FINAL_PING, payload)
+
+
+def _control_frame(first: int, payload: bytes) -> bytes:
+    return struct.pack("!BB", first, len(payload)) + payload
 
 
 def close_reason(text: str) -> bytes:

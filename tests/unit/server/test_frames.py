@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tardis_machine.server.frames import close_reason, text_frames
+from tardis_machine.server.frames import close_frame, close_reason, ping_frame, text_frames
 
 
 def read_frames(data: bytes) -> list[tuple[int, bytes]]:
@@ -37,6 +37,13 @@ def test_each_message_is_one_final_text_frame() -> None:
     messages = [b'{"a":1}', "\u20ac".encode(), b"y" * 300]
     assert read_frames(text_frames(messages)) == [(0x81, message) for message in messages]
     assert text_frames([]) == b""
+
+
+def test_control_frames_are_final_and_short() -> None:
+    assert read_frames(ping_frame(b"end")) == [(0x89, b"end")]
+    assert read_frames(close_frame(1000, "done")) == [(0x88, b"\x03\xe8done")]
+    ((first, payload),) = read_frames(close_frame(1011, "x" * 500))
+    assert (first, len(payload)) == (0x88, 122)
 
 
 def test_short_reason_is_kept() -> None:

@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -147,19 +150,36 @@ class TestRequestLimit:
         assert data_api.max_in_flight == 2
 
 
-def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
-    port = free_port()
-    command = [sys.executable, "-m", "tardis_machine", "serve", "--workers", "2", "--offline"]
-    command += ["--port", str(port), "--cache-dir", str(tmp_path)]
+@contextmanager
+def started_server(tmp_path: Path, *, open_files: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a server of its own, which may open this many files unless it asks for more."""
+    words = [sys.executable, "-m", "tardis_machine", "serve", "--workers", "2", "--offline"]
+    words += ["--port", str(free_port()), "--cache-dir", str(tmp_path)]
+    command = f"ulimit -Sn {open_files}; exec {shlex.join(words)}"
     # What a killed parent could not remove lies in this test's folder.
     environ = os.environ | {"TMPDIR": str(tmp_path)}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environ, stdout=pipe, stderr=pipe) as parent:
+    with subprocess.Popen(["sh", "-c", command], env=environ, stdout=pipe, stderr=pipe) as parent:
         assert parent.stdout is not None
         assert any(line.startswith(b"WS port") for line in parent.stdout)
+        try:
+            yield parent
+        finally:
+            parent.kill()
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with started_server(tmp_path, open_files=256) as parent:
         workers = psutil.Process(parent.pid).children()
         parent.kill()
         assert len(workers) == 2
         assert psutil.wait_procs(workers, timeout=30)[1] == []
         assert parent.stderr is not None
         assert parent.stderr.read() == b""
+
+
+def test_workers_may_open_as_many_files_as_the_system_grants(tmp_path: Path) -> None:
+    with started_server(tmp_path, open_files=256) as parent:
+        for worker in psutil.Process(parent.pid).children():
+            soft, hard = worker.rlimit(psutil.RLIMIT_NOFILE)
+            assert soft == min(hard, 65_536) > 256

@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import resource
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -23,6 +24,9 @@ from tardis_machine.telemetry.process import watch_process
 
 GC_THRESHOLDS = (50_000, 20, 100)
 """Chunks make many short-lived lists and no cycles; the default thresholds cost 10 % of the CPU."""
+
+MAX_OPEN_FILES = 65_536
+"""Every client needs one or two; systems often start with 1,024 and grant more to who asks."""
 
 
 def system_clock() -> int:
@@ -67,6 +71,7 @@ async def open_server(settings: ServeSettings) -> AsyncIterator[PublisherProcess
     Raises:
         BusNotReachedError: a required bus was not reached.
     """
+    raise_file_limit()
     if settings.clear_cache:
         clear_cache(settings.archive.cache_dir)
     async with (
@@ -114,6 +119,14 @@ def settings_of_one(settings: ServeSettings, count: int) -> ServeSettings:
     """Return the settings of one worker, whose share of the limits is its own."""
     share = max(1, settings.archive.max_concurrent_requests // count)
     return replace(settings, archive=replace(settings.archive, max_concurrent_requests=share))
+
+
+def raise_file_limit() -> None:
+    """Let this process and those it starts open as many files as they may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def tune_collector() -> None:

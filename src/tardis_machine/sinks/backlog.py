@@ -77,8 +77,13 @@ class Backlog:
         self.events -= count
         self.bytes -= size_bytes
 
-    def drop_oldest(self, count: int, size_bytes: int) -> list[Entry]:
-        """Remove the oldest events, control payloads last; those being sent stay."""
+    def make_room(self, events: Sequence[Event]) -> list[Entry]:
+        """Remove as many of the oldest events as others need, control payloads last.
+
+        Events that are being sent stay.
+        """
+        count = self.events + len(events) - self._max_events
+        size_bytes = self.bytes + bytes_of(events) - self._max_bytes
         dropped: list[Entry] = []
         for controls in (False, True):
             for store in (self._fifo, self.lanes):

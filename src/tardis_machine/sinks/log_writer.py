@@ -91,8 +91,9 @@ class LogWriter:
     def number_after(self, number: int) -> None:
         """Give the next segment a higher number than this."""
         self.roll()
-        self._number = max(self._number, number)
-        self._size = self._durable_size = 0
+        if number > self._number:
+            self._number = number
+            self._size = self._durable_size = 0
 
     def append(self, payload: bytes) -> Position:
         """Write one block and return its end; a failed write leaves no trace."""

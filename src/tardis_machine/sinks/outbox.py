@@ -151,8 +151,8 @@ class Outbox:
         deadline = time.monotonic() + timeout_seconds
         with self._changed:
             while True:
-                now = time.monotonic()
                 self._refill(max_events)
+                now = time.monotonic()
                 delay = 0.0 if self._is_draining else delay_seconds
                 pause = self._backlog.pause(now, max_events, max_bytes, delay)
                 if pause <= 0:
@@ -296,8 +296,7 @@ class Outbox:
         """Drop the oldest events in memory for these; return which of these fit."""
         if not events:
             return set()
-        dropped = self._backlog.drop_oldest(len(events), bytes_of(events))
-        self._lose(dropped, "overflow")
+        self._lose(self._backlog.make_room(events), "overflow")
         kept = events[: self._backlog.room_for(events)]
         if kept:
             self._put(kept, ticket)

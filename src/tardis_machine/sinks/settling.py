@@ -188,11 +188,15 @@ class Settler:
         )
         for target, count in throttled.items():
             self._meter.throttled(target, count)
-        details = {result.reason: result.detail for _, result in judged if result.reason}
-        for reason, count in Counter(
-            result.reason for _, result in judged if result.reason
-        ).items():
-            self._reporter.fail(reason, details[reason], count)
+        self._report([result for _, result in judged if result.outcome is not Outcome.OK])
+
+    def _report(self, failures: Sequence[Result]) -> None:
+        """Log why events failed, without those that only wait for an earlier one of their key."""
+        causes = [result for result in failures if result.detail] or failures
+        first = {result.reason: result for result in reversed(causes)}
+        counts = Counter(result.reason for result in causes)
+        for reason, result in first.items():
+            self._reporter.fail(reason, result.detail, counts[reason])
 
     def _suspects(
         self, judged: Sequence[Judged], failed: list[Judged]
@@ -213,11 +217,16 @@ class Settler:
         """Count an attempt; separate events that may be tried again from those out of tries."""
         again: list[Judged] = []
         dead: list[Judged] = []
+        tried: set[tuple[str, str]] = set()
         now = time.monotonic()
         for (event, ticket), result in judged:
             if result.outcome not in RETRYABLE:
                 continue
-            event.attempts += 1
+            # Later events of a key only waited for the first that failed.
+            key = (event.route.destination, event.route.key)
+            if key not in tried or self._settings.ordering == "none":
+                event.attempts += 1
+                tried.add(key)
             if self._is_exhausted(event, now):
                 spent = Result(Outcome.BAD_RECORD, EXHAUSTED, f"{result.reason}: {result.detail}")
                 dead.append(((event, ticket), spent))

@@ -22,7 +22,10 @@ log = structlog.get_logger(__name__)
 
 
 def open_spool(
-    root: Path, max_bytes: int, on_lost: Callable[[int], None] = lambda _: None
+    root: Path,
+    max_bytes: int,
+    on_lost: Callable[[int], None] = lambda _: None,
+    segment_bytes: int = SEGMENT_BYTES,
 ) -> Spool:
     """Open the first spool below `root` that no other process has, with all that dead ones left.
 
@@ -30,11 +33,12 @@ def open_spool(
         root: directory of the bus.
         max_bytes: size of the spool.
         on_lost: called with the number of events that turn out to be unreadable.
+        segment_bytes: size of its segments; smaller where the spool is.
 
     Raises:
         OSError: the directory cannot be used.
     """
-    writer = _first_free(root, min(SEGMENT_BYTES, max_bytes // SEGMENTS_AT_LEAST))
+    writer = _first_free(root, min(segment_bytes, max_bytes // SEGMENTS_AT_LEAST))
     for other in _spool_directories(root):
         if other != writer.directory:
             _take_over(other, writer)

@@ -1,0 +1,267 @@
+"""What becomes of events, outcome by outcome."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.sinks.dead_letters import letter_files, read_letters
+from tardis_machine.sinks.memory import Judge, MemorySink
+from tardis_machine.sinks.status import BusState
+from tests.contract.test_memory_sink import MemorySettings
+from tests.unit.sinks.delivery import deliver, events, ids, offer, running, wait_until
+
+FAILS = Result(Outcome.TRANSIENT, "refused")
+
+
+def fails(symbol: str, result: Result = FAILS) -> Judge:
+    return lambda event: result if event.series.symbol == symbol else None
+
+
+def test_only_what_failed_is_sent_again(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judges.append(fails("ETHUSD"))
+    with running(sink, tmp_path) as bus:
+        offered = events(30, "XBTUSD", "ETHUSD", "SOLUSD")
+        deliver(bus, offered)
+    assert Counter(ids(sink.stored)) == Counter(ids(offered))
+    sent = Counter(event.series.symbol for batch in sink.batches for event in batch)
+    assert sent == {"XBTUSD": 10, "SOLUSD": 10, "ETHUSD": 20}
+    assert bus.meter.totals.retries == 10
+
+
+def test_key_in_trouble_holds_up_no_other_and_keeps_its_order(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=20)
+    sink.judge = fails("ETHUSD")
+    with running(sink, tmp_path) as bus:
+        offered = events(400, "XBTUSD", "ETHUSD")
+        done = offer(bus, offered)
+        wait_until(lambda: len(ids(sink.stored, "XBTUSD")) == 200)
+        assert ids(sink.stored, "ETHUSD") == []
+        assert bus.outbox.lanes == 1
+        sink.judge = None
+        assert done.wait(20)
+        assert bus.outbox.lanes == 0
+    assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
+    assert ids(sink.stored, "XBTUSD") == ids(offered, "XBTUSD")
+
+
+def test_order_survives_random_failures_of_single_events(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=7)
+    seen: Counter[str] = Counter()
+
+    def judge(event: Event) -> Result | None:
+        seen[event.delivery_id] += 1
+        number = int(event.delivery_id.rpartition("-")[2])
+        return FAILS if seen[event.delivery_id] <= number % 4 else None
+
+    sink.judge = judge
+    with running(sink, tmp_path) as bus:
+        offered = events(300, "XBTUSD", "ETHUSD", "SOLUSD")
+        deliver(bus, offered)
+    for symbol in ("XBTUSD", "ETHUSD", "SOLUSD"):
+        assert ids(sink.stored, symbol) == ids(offered, symbol)
+
+
+def test_without_ordering_a_failed_event_holds_up_no_later_one(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=1)
+    sink.judges.append(fails("XBTUSD"))
+    with running(sink, tmp_path, ordering="none", retry_initial_ms=300, retry_max_ms=300) as bus:
+        offered = events(3)
+        deliver(bus, offered)
+    assert sorted(ids(sink.stored)) == sorted(ids(offered))
+    assert ids(sink.stored)[-1] == offered[0].delivery_id
+
+
+def test_misdirected_key_parks_visibly_and_is_delivered_once_put_right(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    with running(sink, tmp_path) as bus:
+        offered = events(20, "XBTUSD", "ETHUSD")
+        done = offer(bus, offered)
+        wait_until(lambda: bus.status().state is BusState.DEGRADED)
+        assert bus.status().last_error == "no_topic: topic is missing"
+        assert bus.meter.totals.dead == 0
+        sink.judge = None
+        assert done.wait(20)
+        wait_until(lambda: bus.status().state is BusState.UP)
+    assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
+
+
+def test_event_with_unknown_outcome_is_sent_again_with_the_same_id(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judges.append(lambda event: Result(Outcome.AMBIGUOUS, "timeout"))
+    with running(sink, tmp_path) as bus:
+        (event,) = offered = events(1)
+        deliver(bus, offered)
+    assert ids(sink.stored) == [event.delivery_id] * 2
+    assert sink.stored[0].data == sink.stored[1].data
+    assert bus.meter.totals.redelivered == 1
+
+
+def test_lost_client_is_opened_again_and_its_events_come_first(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=10)
+    sink.judges.append(lambda event: Result(Outcome.CLIENT_LOST, "fatal"))
+    with running(sink, tmp_path) as bus:
+        offered = events(50, "XBTUSD", "ETHUSD")
+        deliver(bus, offered)
+    assert sink.opened == 2
+    assert ids(sink.stored) == ids(offered)
+
+
+def test_sink_that_raises_is_opened_again(tmp_path: Path) -> None:
+    sink = MemorySink()
+
+    def burst(event: Event) -> Result:
+        raise OSError("broken")
+
+    sink.judges.append(burst)
+    with running(sink, tmp_path) as bus:
+        offered = events(5)
+        deliver(bus, offered)
+    assert sink.opened == 2
+    assert ids(sink.stored) == ids(offered)
+
+
+def test_bus_that_stays_down_is_probed_with_single_events(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: Result(Outcome.CLIENT_LOST, "down")
+    with running(sink, tmp_path) as bus:
+        done = offer(bus, events(100))
+        wait_until(lambda: sink.batches and len(sink.batches[-1]) == 1)
+        sink.judge = None
+        assert done.wait(20)
+    assert len(sink.batches[0]) == 100
+
+
+class PickySink(MemorySink):
+    """Refuses a whole batch when one event in it is bad, and does not say which."""
+
+    def __init__(self, bad: set[str]) -> None:
+        super().__init__()
+        self._bad = bad
+
+    def send(self, events: Sequence[Event]) -> Sequence[Result]:
+        self.batches.append(list(events))
+        if any(event.delivery_id in self._bad for event in events):
+            return [Result(Outcome.BAD_RECORD, "invalid", is_shared=True)] * len(events)
+        self.stored.extend(events)
+        return [OK] * len(events)
+
+
+@pytest.mark.parametrize("bad", [{0}, {63}, {17, 18, 40}])
+def test_culprit_of_a_refused_batch_is_found_by_halves(tmp_path: Path, bad: set[int]) -> None:
+    offered = events(64, "XBTUSD", "ETHUSD")
+    culprits = {offered[number].delivery_id for number in bad}
+    sink = PickySink(culprits)
+    with running(sink, tmp_path) as bus:
+        deliver(bus, offered)
+    good = [event for event in offered if event.delivery_id not in culprits]
+    assert ids(sink.stored) == ids(good)
+    assert bus.meter.totals.dead == len(bad)
+    assert len(sink.batches) <= 1 + len(bad) * 2 * 7
+
+
+def test_refused_event_becomes_a_readable_dead_letter(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judges.append(fails("ETHUSD", Result(Outcome.BAD_RECORD, "too_large", "9 MB")))
+    with running(sink, tmp_path) as bus:
+        offered = events(3, "XBTUSD", "ETHUSD")
+        deliver(bus, offered)
+    (letter,) = read_letters(*letter_files(tmp_path))
+    assert (letter.reason, letter.error, letter.bus) == ("too_large", "9 MB", "memory")
+    assert (letter.target, letter.key) == ("bronze", "bitmex|ETHUSD|trade")
+    assert letter.envelope == offered[1].data
+    assert letter.headers["deliveryId"] == offered[1].delivery_id
+    assert bus.status().totals.dead == 1
+
+
+def test_event_out_of_attempts_becomes_a_dead_letter_and_its_lane_goes_on(tmp_path: Path) -> None:
+    sink = MemorySink()
+    (first, *_) = offered = events(3)
+    sink.judge = lambda event: FAILS if event.delivery_id == first.delivery_id else None
+    with running(sink, tmp_path, retry_max_attempts=3) as bus:
+        deliver(bus, offered)
+    (letter,) = read_letters(*letter_files(tmp_path))
+    assert (letter.reason, letter.attempts) == ("retries_exhausted", 3)
+    assert ids(sink.stored) == ids(offered[1:])
+
+
+def test_event_that_fails_for_too_long_becomes_a_dead_letter(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: FAILS
+    with running(sink, tmp_path, retry_max_age_ms=50) as bus:
+        deliver(bus, events(2))
+    assert bus.meter.totals.dead == 2
+
+
+def test_dead_letter_goes_to_its_destination_with_the_reason_as_headers(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: (
+        Result(Outcome.BAD_RECORD, "invalid") if event.route.destination == "bronze" else None
+    )
+    settings = MemorySettings(dead_letter_target="dead")
+    with running(sink, tmp_path, settings, dead_letter="target") as bus:
+        (event,) = offered = events(1)
+        deliver(bus, offered)
+    (stored,) = sink.stored
+    assert (stored.route.destination, stored.data) == ("dead", event.data)
+    assert stored.series.meta["deadLetterReason"] == "invalid"
+    assert letter_files(tmp_path) == []
+    assert bus.meter.totals.dead == 1
+
+
+def test_dead_letter_that_its_destination_refuses_is_kept_in_a_file(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: Result(Outcome.BAD_RECORD, "invalid")
+    settings = MemorySettings(dead_letter_target="dead")
+    with running(sink, tmp_path, settings, dead_letter="target") as bus:
+        deliver(bus, events(1))
+    assert len(list(read_letters(*letter_files(tmp_path)))) == 1
+
+
+def test_dropped_dead_letter_is_counted_as_lost(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: Result(Outcome.BAD_RECORD, "invalid")
+    with running(sink, tmp_path, dead_letter="drop") as bus:
+        deliver(bus, events(2))
+    assert (bus.meter.totals.dead, bus.meter.totals.dropped) == (0, 2)
+
+
+def test_duplicate_that_the_bus_knew_is_counted_and_released(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: Result(Outcome.OK, is_duplicate=True)
+    with running(sink, tmp_path) as bus:
+        deliver(bus, events(2))
+    assert (bus.meter.totals.duplicates, bus.meter.totals.published) == (2, 2)
+
+
+def test_bus_that_is_down_at_the_start_connects_later(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.is_down = True
+    with running(sink, tmp_path) as bus:
+        done = offer(bus, events(10))
+        wait_until(lambda: bus.status().last_error)
+        assert bus.status().state is BusState.CONNECTING
+        assert not bus.wait_until_open(0)
+        sink.is_down = False
+        assert done.wait(20)
+        wait_until(lambda: bus.status().state is BusState.UP)
+        assert bus.status().last_error is None
+
+
+def test_drain_ignores_the_delay_of_batches_and_the_pause_of_lanes(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.max_batch_delay_seconds = 60.0
+    sink.judges.append(fails("ETHUSD", Result(Outcome.TRANSIENT, "busy", retry_after_seconds=60.0)))
+    with running(sink, tmp_path) as bus:
+        done = offer(bus, events(4, "XBTUSD", "ETHUSD"))
+        bus.drain()
+        wait_until(lambda: bus.outbox.lanes)
+        bus.drain()
+        bus.finish()
+        assert done.wait(20)
+        bus.wait_until_drained()
+    assert sink.is_closed

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -29,7 +30,14 @@ from tardis_machine.sinks.base import Event, Outcome
 from tardis_machine.sinks.kafka import KafkaSink
 from tardis_machine.sinks.kafka_settings import KafkaSettings
 from tardis_machine.sinks.settings import EventBusSettings
-from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
+from tests.contract.sinks import (
+    BusUnderTest,
+    Received,
+    SinkContract,
+    enlarged,
+    make_events,
+    wait_until,
+)
 from tests.servers.kafka import Kafka
 from tests.servers.kafka_mock import Api, KafkaMock
 from tests.servers.plugin import KAFKA_USERS, unique_name
@@ -141,9 +149,9 @@ def test_cut_connections_lose_double_and_reorder_nothing(
     kafka: Kafka, kafka_proxy: TcpProxy, kafka_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
     sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic)
-    events = events_for(kafka_topic, 600)
-    for start in range(0, 600, 100):
-        if start % 200 == 100:
+    events = events_for(kafka_topic, 400)
+    for start in range(0, 400, 100):
+        if start in (100, 200):
             kafka_proxy.cut()
         send_until_ok(sink, events[start : start + 100])
     assert stored_ids(kafka.address, kafka_topic) == ids(events)
@@ -440,6 +448,11 @@ def test_record_time_can_be_the_time_of_the_event(
 
 # -- logins
 
+SCRAM = {
+    "scram-sha-256": ScramMechanism.SCRAM_SHA_256,
+    "scram-sha-512": ScramMechanism.SCRAM_SHA_512,
+}
+
 
 def test_wrong_password_is_refused_without_showing_it(
     kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
@@ -477,16 +490,50 @@ def test_login_with_password_is_taken(
     assert stored_ids(kafka.address, kafka_topic) == ids(events)
 
 
-def _register_scram(kafka: Kafka, mechanism: str, user: str, password: str) -> None:
-    kinds = {
-        "scram-sha-256": ScramMechanism.SCRAM_SHA_256,
-        "scram-sha-512": ScramMechanism.SCRAM_SHA_512,
-    }
-    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
-    credential = UserScramCredentialUpsertion(
-        user, ScramCredentialInfo(kinds[mechanism], 4096), password.encode()
+def test_login_withdrawn_mid_run_parks_until_it_is_given_back(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    _register_scram(kafka, "scram-sha-256", "visitor", "visitor-word")
+    sink = open_sink(
+        brokers=(kafka.sasl_address,),
+        topic=kafka_topic,
+        sasl_mechanism="scram-sha-256",
+        sasl_username="visitor",
+        sasl_password=Secret("visitor-word"),
+        # A connection is asked for its login only when it is made.
+        config={"connections.max.idle.ms": "400"},
     )
-    for done in admin.alter_user_scram_credentials([credential]).values():
+    events = events_for(kafka_topic, 20)
+    send_until_ok(sink, events[:10])
+    _unregister_scram(kafka, "visitor")
+    refused = (Outcome.BAD_TARGET, "not_authenticated")
+    first = events[10:11]
+    wait_until(lambda: refused in said(sink, first), "the login is refused")
+    results = sink.send(events[10:])
+    assert {result.outcome for result in results} <= {Outcome.BAD_TARGET, Outcome.TRANSIENT}
+    assert not any("visitor-word" in result.detail for result in results)
+    _register_scram(kafka, "scram-sha-256", "visitor", "visitor-word")
+    send_until_ok(sink, events[10:])
+    assert stored_ids(kafka.address, kafka_topic)[-9:] == ids(events[11:])
+
+
+def said(sink: KafkaSink, events: list[Event]) -> set[tuple[Outcome, str]]:
+    sink.idle(0.5)
+    return {(result.outcome, result.reason) for result in sink.send(events)}
+
+
+def _register_scram(kafka: Kafka, mechanism: str, user: str, password: str) -> None:
+    credential = ScramCredentialInfo(SCRAM[mechanism], 4096)
+    _alter_scram(kafka, UserScramCredentialUpsertion(user, credential, password.encode()))
+
+
+def _unregister_scram(kafka: Kafka, user: str) -> None:
+    _alter_scram(kafka, UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256))
+
+
+def _alter_scram(kafka: Kafka, alteration: Any) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
+    for done in admin.alter_user_scram_credentials([alteration]).values():
         done.result(30)
 
 

@@ -18,6 +18,10 @@ from tardis_machine.app.settings import DemoOptions
 from tardis_machine.model.errors import TardisMachineError
 
 SHOWN_LINES = 3
+BARS = (
+    "select exchange, symbol, open_ts, open, high, low, close, round(volume, 1) as volume, trades "
+    "from gold.bars where interval = '1m' order by 1, 2, 3 limit 8"
+)
 TYPES = "trade,book_change,derivative_ticker,quote_1s,trade_bar_1m"
 
 
@@ -31,7 +35,7 @@ class Step:
 
 def steps(options: DemoOptions) -> list[Step]:
     """Return the commands of the tour, in order."""
-    cache, bus = (str(options.dir / name) for name in ("cache", "bus"))
+    cache, bus, lake = (str(options.dir / name) for name in ("cache", "bus", "lake"))
     end = f"2024-03-01T00:{options.minutes:02d}"
     publish = ("publish", "--cache-dir", cache, "--offline", "--files-dir", bus)
     return [
@@ -50,6 +54,12 @@ def steps(options: DemoOptions) -> list[Step]:
             )
             for exchange in ("bitmex", "binance-futures")
         ),
+        Step(
+            "Build the lake: Bronze, Silver and Gold tables",
+            ("lake", "run", "--once", "--lake", lake, "--files-dir", bus),
+        ),
+        Step("See what it holds", ("lake", "tables", "--lake", lake)),
+        Step("Ask it", ("lake", "query", "--lake", lake, BARS)),
     ]
 
 

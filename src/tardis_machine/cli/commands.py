@@ -6,6 +6,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from tardis_machine.app.lake_settings import (
+    LakeCommandSettings,
+    LakeJobSettings,
+    LakeQuerySettings,
+)
 from tardis_machine.app.settings import (
     CommandSettings,
     DemoSettings,
@@ -64,6 +69,11 @@ COMMANDS = (
         NormalizeSettings,
         "normalize",
     ),
+    Command("lake ingest", "Append the events of a bus to Bronze.", LakeJobSettings, "lake.ingest"),
+    Command("lake build", "Refine Bronze to Silver and Gold.", LakeJobSettings, "lake.build"),
+    Command("lake run", "Ingest and build, in one process.", LakeJobSettings, "lake.run"),
+    Command("lake query", "Ask the tables by SQL.", LakeQuerySettings, "lake.query"),
+    Command("lake tables", "Say what the tables hold.", LakeCommandSettings, "lake.tables"),
     Command("demo", "See it work, offline, on simulated data.", DemoSettings, "demo"),
     Command("version", "Print the version.", CommandSettings, "version"),
 )

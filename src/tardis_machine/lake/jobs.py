@@ -30,6 +30,8 @@ from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1
+LOG_FILE = "spark.log"
+"""What Spark and its JVM write, below the cache folder."""
 
 
 class Stage(StrEnum):
@@ -70,22 +72,26 @@ class Job:
         self._say = say
         self._stop = stop
         self._metrics = Metrics()
+        self._listener = ProgressListener(self._metrics.lake, say)
         if Stage.INGEST in stages:
             chosen_bus(settings.publishing)
 
     def run(self) -> None:
         """Run until everything is read, or until told to stop."""
         profile = "quick" if self._settings.once else "throughput"
-        with open_session(self._settings.spark, profile=profile) as spark, self._listening(spark):
+        log_path = self._settings.spark.cache_dir / LOG_FILE
+        with (
+            open_session(self._settings.spark, profile=profile, log_path=log_path) as spark,
+            self._exposed(),
+        ):
             if self._settings.once:
                 self._run_once(spark)
             else:
                 self._run_on(spark)
 
     @contextmanager
-    def _listening(self, spark: SparkSession) -> Iterator[None]:
-        self._listener = ProgressListener(self._metrics.lake, self._say)
-        spark.streams.addListener(self._listener)
+    def _exposed(self) -> Iterator[None]:
+        """Answer /metrics, if a port is given."""
         if self._settings.metrics_port is None:
             yield
             return
@@ -126,6 +132,8 @@ class Job:
     def _writer(self, stage: Stage, spark: SparkSession) -> DataStreamWriter:
         lake = self._settings.lake
         store = Store(spark, lake.root, lake.catalog)
+        # Every store has a session of its own, and sessions have their own listeners.
+        store.spark.streams.addListener(self._listener)
         if stage is Stage.REFINE:
             return refine_writer(store, lake.max_batch_bytes)
         if stage is Stage.SERVE:

@@ -23,7 +23,6 @@ from tardis_machine.model.errors import MissingExtraError, UnknownNameError
 if TYPE_CHECKING:
     import duckdb
 
-QueryFormat = Literal["table", "csv", "json", "parquet"]
 BATCH_ROWS = 10_000
 
 _DUCKDB_TYPES = {

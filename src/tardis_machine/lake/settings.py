@@ -10,6 +10,8 @@ from typing import Literal
 
 from tardis_machine.model.settings import computed_option, option
 
+QueryFormat = Literal["table", "csv", "json", "parquet"]
+
 _NEXT_PROPERTY = re.compile(r",(?=\s*[\w.]+=)")
 
 

@@ -1,0 +1,1 @@
+"""`tardis-machine lake …`: one file per command."""

@@ -1,0 +1,25 @@
+"""`tardis-machine lake query`: SQL over the tables, without Spark."""
+
+import sys
+
+from tardis_machine.app.lake_settings import LakeQuerySettings
+from tardis_machine.lake.query import Query
+from tardis_machine.model.errors import SettingsError
+
+
+def run(settings: LakeQuerySettings) -> int:
+    """Print the answer, or write it to a file."""
+    options = settings.query
+    query = Query(settings.lake.root, options.sql)
+    if options.format == "parquet":
+        if options.output is None:
+            raise SettingsError("--format parquet needs --output FILE.")
+        query.write_parquet(options.output)
+        return 0
+    parts = [query.text() + "\n"] if options.format == "table" else query.lines(options.format)
+    if options.output is None:
+        sys.stdout.writelines(parts)
+    else:
+        with options.output.open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    return 0

@@ -15,7 +15,6 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.schemas import spark_schema
 from tardis_machine.lake.silver import (
-    IDENTITY,
     PROBLEM,
     first_per_event,
     refused_rows,
@@ -24,7 +23,7 @@ from tardis_machine.lake.silver import (
 )
 from tardis_machine.lake.store import Store, Transaction, between_days, between_times, time_literal
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
-from tardis_machine.lake.tables.bronze import EVENTS
+from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY
 from tardis_machine.lake.tables.silver import QUARANTINE, TOUCHED_MINUTES
 
 QUERY = "refine"

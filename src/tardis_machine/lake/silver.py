@@ -10,12 +10,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from tardis_machine.lake.decode import payload_columns
 from tardis_machine.lake.schemas import arrow_field, spark_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
-from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, UNKNOWN
+from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, IDENTITY, UNKNOWN
 from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUARANTINE
 
 PROBLEM = "problem"
-IDENTITY = ("payload_case", "exchange", "symbol", "name", "local_ts", "ordinal", "capture")
-"""Columns of a Bronze row that are equal for every copy of an event, and only for those."""
 MAX_CLOCK_SKEW = "INTERVAL 1 DAY"
 
 _LEVELS = ("bid_prices", "bid_amounts", "ask_prices", "ask_amounts")

@@ -7,6 +7,9 @@ UNREADABLE = "unreadable"
 UNKNOWN = "unknown"
 """Payload case of an envelope without a payload that this version knows."""
 
+IDENTITY = ("payload_case", "exchange", "symbol", "name", "local_ts", "ordinal", "capture")
+"""Columns that are equal for every copy of an event, and only for those."""
+
 BUS_COLUMNS = (
     *required(
         text("bus", "Bus it was read from: files, kafka, redis, …"),

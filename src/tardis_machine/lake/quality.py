@@ -1,0 +1,186 @@
+"""Is the lake sound? Questions to the tables, asked without Spark.
+
+A check is a SELECT that returns the rows that should not be there. An error means that a table is
+wrong; a warning, that the data is.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tardis_machine.lake.inventory import list_tables
+from tardis_machine.lake.query import Query
+from tardis_machine.lake.tables import SILVER_BY_CASE, Table
+from tardis_machine.lake.tables.bronze import IDENTITY, UNKNOWN, UNREADABLE
+from tardis_machine.lake.tables.silver import EVENT_TABLES
+
+EXAMPLES = 3
+
+
+class Severity(StrEnum):
+    """How bad it is when a check finds something."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question to the tables."""
+
+    name: str
+    severity: Severity
+    meaning: str
+    """What it means when rows are found, and what to do."""
+    sql: str
+    """Returns the rows that should not be there; a column `n` counts several as one row."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question."""
+
+    check: Check
+    count: int
+    examples: tuple[str, ...]
+
+    @property
+    def is_error(self) -> bool:
+        """Say whether a table is wrong."""
+        return self.count > 0 and self.check.severity is Severity.ERROR
+
+
+def check_lake(root: str, grace_seconds: float = 0) -> list[Finding]:
+    """Ask every question that the tables of a lake can answer.
+
+    Args:
+        root: Root of the lake.
+        grace_seconds: Events encoded later than this before now may still be on their way.
+    """
+    present = {state.name for state in list_tables(root) if state.rows}
+    found = (check for check in checks(grace_seconds) if _tables_of(check) <= present)
+    return [_ask(root, check) for check in found]
+
+
+def _tables_of(check: Check) -> set[str]:
+    """Return the tables without which a question makes no sense: the one it selects from first."""
+    words = check.sql.replace("(", " ").split()
+    return {words[words.index("from") + 1]}
+
+
+def _ask(root: str, check: Check) -> Finding:
+    counted = Query(root, f"select coalesce(sum(n), 0) as n from ({_numbered(check.sql)})")  # noqa: S608
+    count = int(json.loads(next(counted.lines("json")))["n"])
+    examples: tuple[str, ...] = ()
+    if count:
+        shown = Query(root, f"select * from ({check.sql}) limit {EXAMPLES}")  # noqa: S608
+        examples = tuple(line.strip() for line in shown.lines("json"))
+    return Finding(check, count, examples)
+
+
+def _numbered(sql: str) -> str:
+    return sql if " as n" in sql else f"select 1 as n from ({sql})"  # noqa: S608
+
+
+def checks(grace_seconds: float = 0) -> Iterator[Check]:
+    """Yield every question."""
+    for table in EVENT_TABLES:
+        yield _repeated_events(table)
+    for case, table in SILVER_BY_CASE.items():
+        yield _missing_events(case, table, grace_seconds)
+    yield from _GOLD_CHECKS
+    yield from _WARNINGS
+
+
+def _repeated_events(table: Table) -> Check:
+    keys = ", ".join(table.key)
+    return Check(
+        f"{table.name}: repeated events",
+        Severity.ERROR,
+        "An event stands in the table more than once.",
+        f"select {keys}, count(*) - 1 as n from {table.name} group by {keys} "  # noqa: S608
+        "having count(*) > 1",
+    )
+
+
+def _missing_events(case: str, table: Table, grace_seconds: float) -> Check:
+    shared = [name for name in IDENTITY if name in table.column_names]
+    same = " and ".join(f"s.{name} = b.{name}" for name in ("date", *shared))
+    return Check(
+        f"{table.name}: missing {case} events",
+        Severity.ERROR,
+        "Bronze has events that are neither here nor in quarantine. Run: lake build",
+        f"select b.exchange, b.symbol, b.local_ts, b.bus, b.position from bronze.events b "  # noqa: S608
+        f"where b.payload_case = '{case}' "
+        f"and b.ingest_ts <= now() - interval '{grace_seconds} seconds' "
+        f"and not exists (select 1 from {table.name} s where {same}) "
+        "and not exists (select 1 from silver.quarantine q where q.date = b.date "
+        "and q.bus = b.bus and q.stream = b.stream and q.partition = b.partition "
+        "and q.position = b.position)",
+    )
+
+
+_GOLD_CHECKS = (
+    Check(
+        "gold.coverage: one preferred capture",
+        Severity.ERROR,
+        "A minute has no preferred capture, or several. Run: lake build",
+        "select exchange, symbol, data_type, minute, count_if(is_preferred) as preferred "
+        "from gold.coverage group by all having count_if(is_preferred) <> 1",
+    ),
+    Check(
+        "gold.bars: every trade counted once",
+        Severity.ERROR,
+        "Bars of some interval hold more or fewer trades than the preferred captures of their day.",
+        "select * from (select interval, date, sum(trades) as trades, any_value(expected) as "
+        "expected from gold.bars join (select date, sum(events) as expected from gold.coverage "
+        "where data_type = 'trade' and is_preferred group by date) using (date) "
+        "group by interval, date) where trades <> expected",
+    ),
+    Check(
+        "gold.bars: prices in order",
+        Severity.ERROR,
+        "A bar opens or closes outside of its range.",
+        "select exchange, symbol, interval, open_ts, open, high, low, close from gold.bars "
+        "where not (low <= least(open, close) and high >= greatest(open, close))",
+    ),
+)
+
+_WARNINGS = (
+    Check(
+        "silver.quarantine: refused events",
+        Severity.WARNING,
+        "Events that broke a rule; their bytes are kept in the table.",
+        "select reason, payload_case, count(*) as n from silver.quarantine group by all "
+        "order by n desc",
+    ),
+    Check(
+        "bronze.events: unread events",
+        Severity.WARNING,
+        "Records that are no envelope, or that need a newer version of this package.",
+        f"select payload_case, bus, stream, count(*) as n from bronze.events "  # noqa: S608
+        f"where payload_case in ('{UNKNOWN}', '{UNREADABLE}') group by all",
+    ),
+    Check(
+        "silver.trades: clocks apart",
+        Severity.WARNING,
+        "The exchange's time lies more than a minute after the arrival: one of the clocks is wrong.",
+        "select exchange, count(*) as n from silver.trades "
+        "where event_ts > local_ts + interval 1 minute group by all",
+    ),
+    Check(
+        "gold.quotes_1s: crossed quotes",
+        Severity.WARNING,
+        "The best bid is above the best ask at the end of a second.",
+        "select exchange, symbol, count(*) as n from gold.quotes_1s "
+        "where bid_price > ask_price group by all",
+    ),
+    Check(
+        "gold.coverage: disconnects",
+        Severity.WARNING,
+        "Minutes in which the preferred capture lost its connection.",
+        "select exchange, data_type, count(*) as n from gold.coverage "
+        "where disconnects > 0 and is_preferred group by all",
+    ),
+)

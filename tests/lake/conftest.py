@@ -1,0 +1,17 @@
+"""What all tests of the lake share: one Spark session per run."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tardis_machine.lake.settings import SparkSettings
+from tardis_machine.lake.spark import open_session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start one local Spark session for the run."""
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    with open_session(SparkSettings(master="local[2]"), profile="quick", log_path=log) as session:
+        yield session

@@ -69,16 +69,24 @@ class Connection:
     async def serve(self, handler: Handler) -> web.WebSocketResponse:
         """Run a handler until it ends or the peer leaves, whichever is first."""
         await self._socket.prepare(self.request)
+        if self.request.transport is None:
+            return self._socket
+        self._transport = self.request.transport
         self._limit_silence()
-        async with asyncio.TaskGroup() as tasks:
-            work = tasks.create_task(self._run(handler), name="websocket work")
-            watch = tasks.create_task(self._watch(), name="websocket heartbeat")
-            await self._read()
-            work.cancel()
-            watch.cancel()
-        if self._is_closing and self.request.transport is not None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(self._run(handler), name="websocket work")
+                watch = tasks.create_task(self._watch(), name="websocket heartbeat")
+                await self._read()
+                work.cancel()
+                watch.cancel()
+        except asyncio.CancelledError:
+            # The server stops. Closing would wait until the peer has taken what is queued.
+            self._abort()
+            raise
+        if self._is_closing:
             # Our close frame went out already; the library would send a second one.
-            self.request.transport.close()
+            self._transport.close()
         return self._socket
 
     async def send(self, messages: Sequence[bytes]) -> None:
@@ -105,10 +113,9 @@ class Connection:
         self._abort()
 
     def _write(self, frames: bytes) -> None:
-        transport = self.request.transport
-        if transport is None or self.is_closed:
+        if self._transport.is_closing() or self.is_closed:
             raise ConnectionResetError("the peer has gone")
-        transport.write(frames)
+        self._transport.write(frames)
 
     async def _run(self, handler: Handler) -> None:
         """Run the handler and end the connection as its outcome asks."""
@@ -173,20 +180,17 @@ class Connection:
             pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
 
     def _queued_bytes(self) -> int:
-        transport = self.request.transport
-        return 0 if transport is None else transport.get_write_buffer_size()
+        return self._transport.get_write_buffer_size()
 
     def _limit_silence(self) -> None:
         """Let the kernel end a connection whose peer takes nothing, sent frames included.
 
         Linux counts a peer that is alive but does not read, too. The time is that of a slow client.
         """
-        transport = self.request.transport
-        connection = transport.get_extra_info("socket") if transport else None
+        connection = self._transport.get_extra_info("socket")
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
             patience_ms = int(self._settings.slow_client_seconds * 1000)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
     def _abort(self) -> None:
-        if self.request.transport is not None:
-            self.request.transport.abort()
+        self._transport.abort()

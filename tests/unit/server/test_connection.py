@@ -5,10 +5,11 @@ import base64
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
+import psutil
 import pytest
 from aiohttp import WSMsgType, web
 
@@ -245,6 +246,23 @@ async def test_peer_that_closes_first_is_answered() -> None:
 async def test_peer_that_never_answers_the_close_is_dropped() -> None:
     async with serving(say_done, heartbeat_seconds=0.1) as server, silent_peer(server):
         await asyncio.wait_for(server.ended.wait(), 30)
+
+
+async def test_stopping_ends_connections_that_nobody_reads() -> None:
+    async with AsyncExitStack() as peers:
+        async with serving(send_much) as server:
+            await peers.enter_async_context(silent_peer(server))
+            await asyncio.sleep(0.1)
+            assert served_sockets(server) == 1
+        async with asyncio.timeout(30):
+            while served_sockets(server):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+def served_sockets(server: Server) -> int:
+    connections = psutil.Process().net_connections("tcp")
+    served = [each for each in connections if each.laddr.port == server.port and each.raddr]
+    return len(served)
 
 
 async def test_nothing_is_left_running() -> None:

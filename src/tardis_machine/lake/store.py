@@ -7,6 +7,7 @@ DataFrame API, so that it runs the same in a local session, on a cluster and ove
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,7 @@ class Store:
 
     def __init__(self, spark: SparkSession, root: str, catalog: str | None = None) -> None:
         self.spark = spark.newSession()
-        self.root = root.rstrip("/")
+        self.root = absolute_root(root)
         self._catalog = catalog
         self._checked: set[str] = set()
 
@@ -156,6 +157,11 @@ class Store:
             f"CREATE TABLE IF NOT EXISTS {self._catalog}.{table.name} USING delta "
             f"LOCATION '{self.path(table)}'"
         )
+
+
+def absolute_root(root: str) -> str:
+    """Return the root of a lake as Spark's SQL takes it: a URI or an absolute path."""
+    return root.rstrip("/") if "://" in root else str(Path(root).absolute())
 
 
 def _insert(table: Table) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 CIRCUIT_FAILURES = 5
 """After so many failures in a row a bus is only probed."""
 
-TARGET_SECONDS = 30.0
-"""Longest pause for a destination that is missing or forbidden."""
+PARKED_FACTOR = 3
+MAX_PARKED_SECONDS = 30.0
+"""A destination that is missing or forbidden is tried less often than one that is busy."""
 
 _LARGEST_EXPONENT = 32
 
@@ -26,11 +27,11 @@ class Backoff:
         self._draw = draw
         self.failures = 0
 
-    def next(self, at_least: float = 0.0, max_seconds: float | None = None) -> float:
-        """Return how long to wait after one more failure; `max_seconds` replaces the limit."""
-        limit = min(
-            max_seconds or self._max, self._initial * 2 ** min(self.failures, _LARGEST_EXPONENT)
-        )
+    def next(self, at_least: float = 0.0, *, is_parked: bool = False) -> float:
+        """Return how long to wait after one more failure; longer where time alone heals nothing."""
+        grown = self._initial * 2 ** min(self.failures, _LARGEST_EXPONENT)
+        longest = min(self._max * PARKED_FACTOR, MAX_PARKED_SECONDS) if is_parked else self._max
+        limit = min(longest, grown)
         self.failures += 1
         return max(at_least, self._draw(0.0, limit))
 

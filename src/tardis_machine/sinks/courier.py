@@ -6,7 +6,7 @@ import time
 import structlog
 
 from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.backoff import TARGET_SECONDS, Backoff
+from tardis_machine.sinks.backoff import Backoff
 from tardis_machine.sinks.base import Event, Outcome, Result, Sink
 from tardis_machine.sinks.fifo import Batch, Entry
 from tardis_machine.sinks.meter import Meter
@@ -115,9 +115,7 @@ class Courier(threading.Thread):
             self._meter.connected("failed")
             self._reporter.fail("connect", str(error))
             self._reporter.change(self._state())
-            self._pause(
-                self._backoff.next(max_seconds=TARGET_SECONDS if self._is_refused else None)
-            )
+            self._pause(self._backoff.next(is_parked=self._is_refused))
             return False
         self._meter.connected("ok")
         self._is_refused = False

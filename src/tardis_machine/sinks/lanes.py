@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from tardis_machine.sinks.backoff import TARGET_SECONDS, Backoff
+from tardis_machine.sinks.backoff import Backoff
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import CONTROL_CASES, Entry, event_bytes
 
@@ -75,7 +75,7 @@ class Lanes:
         lane.entries.extendleft(reversed(entries))
         lane.is_misdirected = is_misdirected
         self.events += len(entries)
-        pause = lane.backoff.next(at_least, TARGET_SECONDS if is_misdirected else None)
+        pause = lane.backoff.next(at_least, is_parked=is_misdirected)
         lane.ready_at = now + pause
         return pause
 

@@ -49,3 +49,19 @@ class LakeQuerySettings(LakeCommandSettings):
     """What `lake query` takes."""
 
     query: QueryOptions = group(QueryOptions, "lake-query", flag_prefix="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """How strict the check is."""
+
+    grace_seconds: float = option(
+        300.0, "Events encoded later than this before now may still be on their way.", minimum=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeCheckSettings(LakeCommandSettings):
+    """What `lake check` takes."""
+
+    check: CheckOptions = group(CheckOptions, "lake-check", flag_prefix="")

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any
 
 from tardis_machine.app.lake_settings import (
+    LakeCheckSettings,
     LakeCommandSettings,
     LakeJobSettings,
     LakeQuerySettings,
@@ -74,6 +75,7 @@ COMMANDS = (
     Command("lake run", "Ingest and build, in one process.", LakeJobSettings, "lake.run"),
     Command("lake query", "Ask the tables by SQL.", LakeQuerySettings, "lake.query"),
     Command("lake tables", "Say what the tables hold.", LakeCommandSettings, "lake.tables"),
+    Command("lake check", "Say whether the tables are sound.", LakeCheckSettings, "lake.check"),
     Command("demo", "See it work, offline, on simulated data.", DemoSettings, "demo"),
     Command("version", "Print the version.", CommandSettings, "version"),
 )

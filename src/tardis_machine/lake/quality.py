@@ -12,7 +12,7 @@ from enum import StrEnum
 from tardis_machine.lake.inventory import list_tables
 from tardis_machine.lake.query import Query
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
-from tardis_machine.lake.tables.bronze import IDENTITY, UNKNOWN, UNREADABLE
+from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY, UNKNOWN, UNREADABLE
 from tardis_machine.lake.tables.silver import EVENT_TABLES
 
 EXAMPLES = 3
@@ -29,6 +29,8 @@ class Severity(StrEnum):
 class Check:
     """One question to the tables."""
 
+    table: str
+    """The table that may be wrong; without rows in it the question makes no sense."""
     name: str
     severity: Severity
     meaning: str
@@ -59,14 +61,7 @@ def check_lake(root: str, grace_seconds: float = 0) -> list[Finding]:
         grace_seconds: Events encoded later than this before now may still be on their way.
     """
     present = {state.name for state in list_tables(root) if state.rows}
-    found = (check for check in checks(grace_seconds) if _tables_of(check) <= present)
-    return [_ask(root, check) for check in found]
-
-
-def _tables_of(check: Check) -> set[str]:
-    """Return the tables without which a question makes no sense: the one it selects from first."""
-    words = check.sql.replace("(", " ").split()
-    return {words[words.index("from") + 1]}
+    return [_ask(root, check) for check in checks(grace_seconds) if check.table in present]
 
 
 def _ask(root: str, check: Check) -> Finding:
@@ -96,7 +91,8 @@ def checks(grace_seconds: float = 0) -> Iterator[Check]:
 def _repeated_events(table: Table) -> Check:
     keys = ", ".join(table.key)
     return Check(
-        f"{table.name}: repeated events",
+        table.name,
+        "repeated events",
         Severity.ERROR,
         "An event stands in the table more than once.",
         f"select {keys}, count(*) - 1 as n from {table.name} group by {keys} "  # noqa: S608
@@ -108,9 +104,10 @@ def _missing_events(case: str, table: Table, grace_seconds: float) -> Check:
     shared = [name for name in IDENTITY if name in table.column_names]
     same = " and ".join(f"s.{name} = b.{name}" for name in ("date", *shared))
     return Check(
-        f"{table.name}: missing {case} events",
+        EVENTS.name,
+        f"{case} events missing in Silver",
         Severity.ERROR,
-        "Bronze has events that are neither here nor in quarantine. Run: lake build",
+        "Events are neither in their Silver table nor in quarantine. Run: lake build",
         f"select b.exchange, b.symbol, b.local_ts, b.bus, b.position from bronze.events b "  # noqa: S608
         f"where b.payload_case = '{case}' "
         f"and b.ingest_ts <= now() - interval '{grace_seconds} seconds' "
@@ -123,14 +120,16 @@ def _missing_events(case: str, table: Table, grace_seconds: float) -> Check:
 
 _GOLD_CHECKS = (
     Check(
-        "gold.coverage: one preferred capture",
+        "gold.coverage",
+        "one preferred capture",
         Severity.ERROR,
         "A minute has no preferred capture, or several. Run: lake build",
         "select exchange, symbol, data_type, minute, count_if(is_preferred) as preferred "
         "from gold.coverage group by all having count_if(is_preferred) <> 1",
     ),
     Check(
-        "gold.bars: every trade counted once",
+        "gold.bars",
+        "every trade counted once",
         Severity.ERROR,
         "Bars of some interval hold more or fewer trades than the preferred captures of their day.",
         "select * from (select interval, date, sum(trades) as trades, any_value(expected) as "
@@ -139,7 +138,8 @@ _GOLD_CHECKS = (
         "group by interval, date) where trades <> expected",
     ),
     Check(
-        "gold.bars: prices in order",
+        "gold.bars",
+        "prices in order",
         Severity.ERROR,
         "A bar opens or closes outside of its range.",
         "select exchange, symbol, interval, open_ts, open, high, low, close from gold.bars "
@@ -149,35 +149,40 @@ _GOLD_CHECKS = (
 
 _WARNINGS = (
     Check(
-        "silver.quarantine: refused events",
+        "silver.quarantine",
+        "refused events",
         Severity.WARNING,
         "Events that broke a rule; their bytes are kept in the table.",
         "select reason, payload_case, count(*) as n from silver.quarantine group by all "
         "order by n desc",
     ),
     Check(
-        "bronze.events: unread events",
+        "bronze.events",
+        "unread events",
         Severity.WARNING,
         "Records that are no envelope, or that need a newer version of this package.",
         f"select payload_case, bus, stream, count(*) as n from bronze.events "  # noqa: S608
         f"where payload_case in ('{UNKNOWN}', '{UNREADABLE}') group by all",
     ),
     Check(
-        "silver.trades: clocks apart",
+        "silver.trades",
+        "clocks apart",
         Severity.WARNING,
-        "The exchange's time lies more than a minute after the arrival: one of the clocks is wrong.",
+        "The exchange's time lies more than a minute after the arrival: a clock is wrong.",
         "select exchange, count(*) as n from silver.trades "
         "where event_ts > local_ts + interval 1 minute group by all",
     ),
     Check(
-        "gold.quotes_1s: crossed quotes",
+        "gold.quotes_1s",
+        "crossed quotes",
         Severity.WARNING,
         "The best bid is above the best ask at the end of a second.",
         "select exchange, symbol, count(*) as n from gold.quotes_1s "
         "where bid_price > ask_price group by all",
     ),
     Check(
-        "gold.coverage: disconnects",
+        "gold.coverage",
+        "disconnects",
         Severity.WARNING,
         "Minutes in which the preferred capture lost its connection.",
         "select exchange, data_type, count(*) as n from gold.coverage "

@@ -77,13 +77,15 @@ class Job:
             chosen_bus(settings.publishing)
 
     def run(self) -> None:
-        """Run until everything is read, or until told to stop."""
+        """Start Spark, and run until everything is read, or until told to stop."""
         profile = "quick" if self._settings.once else "throughput"
         log_path = self._settings.spark.cache_dir / LOG_FILE
-        with (
-            open_session(self._settings.spark, profile=profile, log_path=log_path) as spark,
-            self._exposed(),
-        ):
+        with open_session(self._settings.spark, profile=profile, log_path=log_path) as spark:
+            self.run_in(spark)
+
+    def run_in(self, spark: SparkSession) -> None:
+        """Run in a session that somebody else started."""
+        with self._exposed():
             if self._settings.once:
                 self._run_once(spark)
             else:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -160,32 +161,27 @@ def delta_row(delta: OrderBookDelta) -> Row:
     return (delta.order.side.name, number(delta.order.price), number(delta.order.size))
 
 
+ROWS: dict[str, Callable[[dict[str, Any]], Row]] = {
+    "trade": trade_row,
+    "book_change": book_row,
+    "quote": quote_row,
+    "quote_10s": quote_row,
+    "book_snapshot_5_1s": book_row,
+    "trade_bar_10s": bar_row,
+    "trade_bar_1m": bar_row,
+    "trade_bar_50ticks": bar_row,
+}
+
+
 @pytest.mark.usefixtures("simulated")
-@pytest.mark.parametrize(
-    ("entry", "data_type", "row"),
-    [
-        (BITMEX, "trade", trade_row),
-        (BITMEX, "book_change", book_row),
-        (BITMEX, "quote", quote_row),
-        (BITMEX, "quote_10s", quote_row),
-        (BITMEX, "book_snapshot_5_1s", book_row),
-        (BITMEX, "trade_bar_10s", bar_row),
-        (BITMEX, "trade_bar_50ticks", bar_row),
-        (BINANCE, "trade", trade_row),
-        (BINANCE, "book_change", book_row),
-        (BINANCE, "quote", quote_row),
-        (BINANCE, "trade_bar_1m", bar_row),
-    ],
-    ids=lambda value: value["exchange"] if isinstance(value, dict) else None,
-)
-async def test_every_record_arrives_as_http_tells_it(
-    client: Client, entry: dict[str, Any], data_type: str, row: Callable[[dict[str, Any]], Row]
-) -> None:
-    asked = {**entry, "dataTypes": [data_type], "withDisconnectMessages": True}
-    told = [row(record) for record in await expected(client, asked)]
-    got = [nautilus_row(data) for data in await received(client, asked)]
-    assert len(told) > 1
-    assert got == told
+@pytest.mark.parametrize("entry", [BITMEX, BINANCE], ids=itemgetter("exchange"))
+async def test_every_record_arrives_as_http_tells_it(client: Client, entry: dict[str, Any]) -> None:
+    for data_type, row in ROWS.items():
+        asked = {**entry, "dataTypes": [data_type], "withDisconnectMessages": True}
+        got = [nautilus_row(data) for data in await received(client, asked)]
+        told = [row(record) for record in await expected(client, asked)]
+        assert len(told) > 1, data_type
+        assert got == told, data_type
 
 
 @pytest.mark.usefixtures("simulated")

@@ -43,6 +43,13 @@ async def test_bad_options_close_with_the_reason(client: Client) -> None:
     assert (received.code, received.reason) == (1011, "Error: invalid data type: trade_bar_1h")
 
 
+async def test_hundreds_of_entries_are_accepted(client: Client) -> None:
+    entries = [{**OPTIONS, "to": FROM, "symbols": [f"XBTUSD{number}"]} for number in range(1000)]
+    assert len(json.dumps(entries)) > 80_000
+    received = await client.websocket("/ws-replay-normalized", options=entries)
+    assert (received.code, received.messages) == (1000, [])
+
+
 async def test_upstream_refusal_closes_with_its_text(client: Client, data_api: DataApiStub) -> None:
     data_api.faults = [Fault(times=None, status=401, body="no")]
     received = await client.websocket("/ws-replay-normalized", options=OPTIONS)

@@ -16,7 +16,12 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import OK, Event, Outcome, Result
 from tardis_machine.sinks.headers import Headers, SeriesCache
 from tardis_machine.sinks.kafka_client import Listener, producer_properties
-from tardis_machine.sinks.kafka_flight import Flight, LateFlights, results_of
+from tardis_machine.sinks.kafka_flight import (
+    NOT_AUTHENTICATED,
+    Flight,
+    LateFlights,
+    results_of,
+)
 from tardis_machine.sinks.kafka_producer import EventProducer, HeaderFields
 from tardis_machine.sinks.kafka_settings import KafkaSettings
 from tardis_machine.sinks.kafka_topics import Topics
@@ -28,7 +33,7 @@ log = structlog.get_logger(__name__)
 _LOST = Result(Outcome.CLIENT_LOST, "fatal_error", "the producer cannot be used any more")
 _LATE = Result(Outcome.AMBIGUOUS, "timeout", "no report within the request timeout")
 
-_LATE_SECONDS = 1.0
+_LATE_SECONDS = 0.5
 """How long a call waits for events that already had their time in an earlier one."""
 _LATE_LIMIT = 200_000
 
@@ -83,7 +88,6 @@ class KafkaSink:
         producer = self._producer
         if producer is None or producer.is_lost:
             return [_LOST] * len(events)
-        self._listener.refusal = None
         deadline = time.monotonic() + self._timeout_seconds
         held = self._unready_topics(events, producer)
         fresh = self._fresh(events, held) if held or self._late else events
@@ -161,8 +165,8 @@ class KafkaSink:
         """Return what becomes of events without a report."""
         if producer.is_lost:
             return _LOST
-        if self._listener.refusal is not None:
-            return Result(Outcome.BAD_TARGET, "not_authenticated", self._listener.last_error)
+        if self._listener.is_refused:
+            return Result(Outcome.BAD_TARGET, NOT_AUTHENTICATED, self._listener.last_error)
         return _LATE
 
     def _remember(
@@ -174,7 +178,7 @@ class KafkaSink:
     ) -> None:
         """Keep events that librdkafka still has, and look again for topics that failed."""
         for event, result in zip(events, results, strict=True):
-            if result.outcome is Outcome.BAD_TARGET:
+            if result.outcome is Outcome.BAD_TARGET and result.reason != NOT_AUTHENTICATED:
                 self._prefixes.pop(event.route.destination, None)
             if event.delivery_id in settled:
                 self._late.forget(event)

@@ -123,21 +123,24 @@ class Listener:
         self._monotonic = monotonic
         self._next_line: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
-        self.refusal: KafkaError | None = None
-        """The brokers do not take our login, as far as this call has shown."""
+        self.refusals_total = 0
+        """How often brokers did not take our login."""
+        self.is_refused = False
+        """They did not, and no record has been acknowledged since."""
         self.is_cut_off = False
         """No broker could be reached, and no record has been acknowledged since."""
         self.last_error = ""
 
     def forget(self) -> None:
         """Start anew, with a new connection or because brokers answer again."""
-        self.refusal, self.is_cut_off = None, False
+        self.is_refused = self.is_cut_off = False
 
     def error(self, error: KafkaError) -> None:
         """Take an error that belongs to no record."""
         self.last_error = self.hidden(error.str())
         if error.code() in (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED):
-            self.refusal = error
+            self.refusals_total += 1
+            self.is_refused = True
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             self.is_cut_off = True
         self._say("warning", error.name(), error.str())

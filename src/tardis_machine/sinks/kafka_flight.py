@@ -8,6 +8,9 @@ from confluent_kafka import KafkaError, Message
 
 from tardis_machine.sinks.base import OK, Event, Outcome, Result
 
+NOT_AUTHENTICATED = "not_authenticated"
+"""The reason when brokers do not take our login, whatever the topic."""
+
 _MEANINGS = {
     KafkaError.MSG_SIZE_TOO_LARGE: (Outcome.BAD_RECORD, "too_large"),
     KafkaError.INVALID_MSG_SIZE: (Outcome.BAD_RECORD, "too_large"),
@@ -19,8 +22,8 @@ _MEANINGS = {
     KafkaError.TOPIC_EXCEPTION: (Outcome.BAD_TARGET, "invalid_topic"),
     KafkaError.TOPIC_AUTHORIZATION_FAILED: (Outcome.BAD_TARGET, "not_authorized"),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: (Outcome.BAD_TARGET, "not_authorized"),
-    KafkaError.SASL_AUTHENTICATION_FAILED: (Outcome.BAD_TARGET, "not_authenticated"),
-    KafkaError._AUTHENTICATION: (Outcome.BAD_TARGET, "not_authenticated"),
+    KafkaError.SASL_AUTHENTICATION_FAILED: (Outcome.BAD_TARGET, NOT_AUTHENTICATED),
+    KafkaError._AUTHENTICATION: (Outcome.BAD_TARGET, NOT_AUTHENTICATED),
     KafkaError.POLICY_VIOLATION: (Outcome.BAD_TARGET, "policy_violation"),
     KafkaError.INVALID_REQUIRED_ACKS: (Outcome.BAD_TARGET, "invalid_acks"),
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT: (Outcome.BAD_TARGET, "unsupported"),

@@ -87,11 +87,12 @@ class EventProducer:
     def wait(self, flights: Collection[Flight], deadline: float) -> None:
         """Wait until flights are complete, time is over, or waiting is in vain."""
         patience = time.monotonic() + _PATIENCE_SECONDS
+        refusals = self.listener.refusals_total
         while not all(flight.is_complete for flight in flights):
             if self.listener.is_cut_off:
                 deadline = min(deadline, patience)
             remaining = deadline - time.monotonic()
-            if remaining <= 0 or self.listener.refusal is not None:
+            if remaining <= 0 or self.listener.refusals_total > refusals:
                 return
             # `flush` sends at once, without lingering for more records.
             if not self._run(self.client.flush, min(_SLICE_SECONDS, remaining)):
@@ -116,7 +117,7 @@ class EventProducer:
     def _give_up(self, error: KafkaException, *, is_over: bool) -> None:
         """Raise when a broker refused us or no broker will answer."""
         listener, where = self.listener, self._brokers
-        if listener.refusal is not None:
+        if listener.is_refused:
             text = f"Kafka at {where} refused the login: {listener.last_error}"
             raise SinkError(text) from None
         if is_over or listener.is_cut_off:

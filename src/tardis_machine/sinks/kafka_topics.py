@@ -16,8 +16,9 @@ from tardis_machine.sinks.kafka_settings import KafkaSettings
 
 log = structlog.get_logger(__name__)
 
-ASK_SECONDS = 5.0
-APPEAR_SECONDS = 1.0
+ASK_SECONDS = 2.0
+CREATE_SECONDS = 10.0
+APPEAR_SECONDS = 0.5
 """How long a topic may take that brokers create because we asked for it."""
 _APPEARING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
@@ -69,7 +70,7 @@ class Topics:
         )
         admin = AdminClient(client_properties(settings))
         try:
-            admin.create_topics([made], request_timeout=ASK_SECONDS)[topic].result()
+            admin.create_topics([made], request_timeout=CREATE_SECONDS)[topic].result()
         except KafkaException as failure:
             if failure.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

@@ -110,11 +110,12 @@ def test_refused_login_and_lost_cluster_are_remembered_until_forgotten() -> None
     with capture_logs():
         listener.error(KafkaError(KafkaError._AUTHENTICATION))
         listener.error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-    assert listener.refusal is not None
+    assert listener.is_refused
     assert listener.is_cut_off
     listener.forget()
-    assert listener.refusal is None
+    assert not listener.is_refused
     assert not listener.is_cut_off
+    assert listener.refusals_total == 1
 
 
 def test_statistics_are_logged_in_a_few_figures() -> None:

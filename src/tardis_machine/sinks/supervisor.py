@@ -25,6 +25,8 @@ MAX_MESSAGE_BYTES = 1 << 20
 BUS_NOT_REACHED, EVENTS_LOST = 3, 4
 """Exit codes of the process."""
 
+ENDINGS = (0, EVENTS_LOST)
+
 _FIRST_RESTART_SECONDS = 0.05
 _LONGEST_RESTART_SECONDS = 5.0
 _STABLE_SECONDS = 60.0
@@ -89,7 +91,9 @@ class PublisherProcess:
         while True:
             started = asyncio.get_running_loop().time()
             await self._run_once()
-            if self._is_ending or not self._ready.done():
+            # One that dies while it drains is started again: servers still keep its frames.
+            has_ended = self._is_ending and self.exit_code in ENDINGS
+            if has_ended or self.exit_code == BUS_NOT_REACHED or not self._ready.done():
                 break
             log.error("publisher died", exit_code=self.exit_code)
             lived = asyncio.get_running_loop().time() - started

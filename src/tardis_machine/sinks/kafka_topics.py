@@ -68,7 +68,8 @@ class Topics:
             num_partitions=settings.topic_partitions,
             replication_factor=settings.topic_replication,
         )
-        admin = AdminClient(client_properties(settings))
+        # What it has to say comes as an exception too.
+        admin = AdminClient({**client_properties(settings), "log_level": 0})
         try:
             admin.create_topics([made], request_timeout=CREATE_SECONDS)[topic].result()
         except KafkaException as failure:

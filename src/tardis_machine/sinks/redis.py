@@ -33,6 +33,7 @@ from tardis_machine.sinks.settings import EventBusSettings
 log = structlog.get_logger(__name__)
 
 _TOO_LARGE = Result(Outcome.BAD_RECORD, "too_large", "larger than redis-max-record-bytes")
+_UNSENT = Result(Outcome.TRANSIENT, "not_sent", "there was no server for it")
 _FULL = Result(Outcome.TRANSIENT, "memory_high_water", "the server is nearly full", PAUSE_SECONDS)
 _OUTRUN = Result(Outcome.TRANSIENT, "entry_id_behind", "somebody else writes to the stream")
 _CACHED_STREAMS = 131_072
@@ -74,10 +75,10 @@ class RedisSink:
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
         """Add events to their streams, one transaction for each stream."""
         deadline = time.monotonic() + self._timeout_seconds
-        results = [OK] * len(events)
+        results = [_UNSENT] * len(events)
         exchanges = self._plan(self._by_stream(events, results), results)
         for exchange in exchanges:
-            exchange.send(self._writer)
+            exchange.send(self._writer, deadline)
         for exchange in exchanges:
             for batch, found in exchange.receive(deadline):
                 self._settle(batch, found, exchange.link)
@@ -125,7 +126,7 @@ class RedisSink:
             link, refusal = self._ready_link(batch.stream)
             if link is None or refusal is not None:
                 for position in batch.positions:
-                    results[position] = refusal or _FULL
+                    results[position] = refusal or _UNSENT
                 continue
             exchange = exchanges.setdefault(id(link), Exchange(link, self._settings))
             exchange.batches.append(batch)

@@ -1,5 +1,6 @@
 """What goes to one Redis server within one call, and what comes back."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +22,7 @@ _MULTI = pack(("MULTI",))
 _EXEC = pack(("EXEC",))
 _TOO_LARGE = Result(Outcome.BAD_RECORD, "too_large", "the server takes no argument of this size")
 _UNSENT = Result(Outcome.TRANSIENT, "not_sent", "the server hung up because of another event")
+_NO_TIME = Result(Outcome.TRANSIENT, "timeout", "other servers took all of the time")
 _TOO_FEW = Result(Outcome.AMBIGUOUS, "too_few_replicas", "too few replicas had it in time")
 
 
@@ -43,21 +45,18 @@ class Exchange:
     failure: Result | None = None
     """Why nothing more is to be expected from the server."""
 
-    def send(self, writer: EntryWriter) -> None:
+    def send(self, writer: EntryWriter, deadline: float) -> None:
         """Connect if need be, and send all batches with one write."""
-        commands: list[bytes] = []
-        for batch in self.batches:
-            packed = writer.pack(batch.stream, batch.events)
-            commands += [_MULTI, *packed, _EXEC] if self.settings.transaction else packed
-        if self.settings.wait_replicas:
-            commands.append(self._wait_command())
+        if time.monotonic() > deadline:
+            self.failure = _NO_TIME
+            return
         try:
             self.link.connect()
         except RedisError as error:
             self.failure = not_connected(error)
             return
         try:
-            self.link.write(b"".join(commands))
+            self.link.write(b"".join(self._commands(writer)))
         except RedisError as error:
             self.failure = cut_off(error)
 
@@ -67,6 +66,15 @@ class Exchange:
         is_copied = self._is_copied(deadline)
         for batch, results in found:
             yield batch, results if is_copied else [_uncopied(result) for result in results]
+
+    def _commands(self, writer: EntryWriter) -> list[bytes]:
+        commands: list[bytes] = []
+        for batch in self.batches:
+            packed = writer.pack(batch.stream, batch.events)
+            commands += [_MULTI, *packed, _EXEC] if self.settings.transaction else packed
+        if self.settings.wait_replicas:
+            commands.append(self._wait_command())
+        return commands
 
     def _results(self, batch: StreamBatch, deadline: float) -> list[Result]:
         if self.failure is not None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from tardis_machine.bronze.keys import VERBATIM
 from tardis_machine.bronze.routing import Router
@@ -119,8 +119,8 @@ class RedisSettings(HeaderBusSettings):
     def _server_problems(self) -> Iterable[str]:
         if self.url and self.host:
             yield "Use redis-url or redis-host, not both."
-        if self.url and urlsplit(self.url.reveal()).scheme not in _SCHEMES:
-            yield "redis-url must start with redis://, rediss:// or unix://."
+        if self.url:
+            yield from _url_problems(self.url.reveal())
         if self.sentinel_hosts and (self.url or self.host):
             yield "redis-sentinel-hosts finds the server: give neither redis-url nor redis-host."
         if bool(self.sentinel_hosts) != bool(self.sentinel_master):
@@ -153,6 +153,22 @@ class RedisSettings(HeaderBusSettings):
             yield "redis-idempotent needs redis-entry-id=auto."
         if self.wait_replicas and self.wait_timeout_ms >= self.request_timeout_ms:
             yield "redis-wait-timeout-ms must be below redis-request-timeout-ms."
+
+
+def _url_problems(url: str) -> Iterable[str]:
+    """Say what is wrong with a URL, without showing it."""
+    try:
+        parts = urlsplit(url)
+        has_port_without_host = parts.port is not None and not parts.hostname
+    except ValueError:
+        yield "redis-url is not a URL with host and port."
+        return
+    if parts.scheme not in _SCHEMES:
+        yield "redis-url must start with redis://, rediss:// or unix://."
+    elif has_port_without_host:
+        yield "redis-url is not a URL with host and port."
+    elif unknown := parse_qs(parts.query).keys() - {"db"}:
+        yield f"redis-url: {', '.join(sorted(unknown))} cannot be given in the URL, only db."
 
 
 def _address(text: str) -> tuple[str, int] | None:

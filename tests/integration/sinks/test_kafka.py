@@ -658,6 +658,7 @@ def _part(claims: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
 
 
+@pytest.mark.soak
 def test_login_with_tokens_of_a_token_service(open_sink: Callable[..., KafkaSink]) -> None:
     with (
         Kafka(users={}, properties=OAUTH_BROKER) as broker,

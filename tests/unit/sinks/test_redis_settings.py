@@ -44,6 +44,14 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ({"url": Secret("redis://x")}, "Use redis-url or redis-host, not both."),
         ({"host": None, "url": Secret("http://x")}, "redis-url must start with redis://"),
         (
+            {"host": None, "url": Secret("redis://:word@h:port/0")},
+            "redis-url is not a URL with host and port.",
+        ),
+        (
+            {"host": None, "url": Secret("redis://h/0?db=1&decode_responses=true")},
+            "redis-url: decode_responses cannot be given in the URL, only db.",
+        ),
+        (
             {"sentinel_hosts": ("s:1",), "sentinel_master": "m"},
             "redis-sentinel-hosts finds the server",
         ),

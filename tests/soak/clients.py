@@ -38,6 +38,7 @@ class Clients:
 
     def __init__(self, port: int, cache: Path, expected: Expected, seed: int) -> None:
         self.counts: Counter[str] = Counter()
+        self.failures: list[str] = []
         self.bytes_checked = 0
         self._port = port
         self._cache = cache
@@ -71,7 +72,11 @@ class Clients:
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as self._session:
             while loop.time() < deadline:
                 _, behave = self._random.choices(self._behaviours, weights)[0]
-                await behave()
+                try:
+                    await behave()
+                except (AssertionError, aiohttp.ClientError) as error:
+                    # The figures of the whole run matter most when something was wrong in it.
+                    self.failures.append(f"{behave.__name__}: {error}"[:500])
                 self.counts[behave.__name__] += 1
 
     async def read_http(self) -> None:

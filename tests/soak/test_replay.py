@@ -33,7 +33,8 @@ SAMPLE_SECONDS = max(0.5, min(5.0, SECONDS / 100))
 CLIENTS_PER_SERVER = 2
 START_SECONDS = 60
 SERVER_OPTIONS = (
-    *("--subscribe-seconds", "0.2"),
+    # Long enough for two clients to connect and subscribe on a busy machine.
+    *("--subscribe-seconds", "3"),
     # A stalled download is given up soon, and failed ones are repeated soon.
     *("--idle-timeout-seconds", "2"),
     *("--retry-delay-max-seconds", "0.2"),
@@ -99,7 +100,7 @@ async def load(server: Server, seconds: float) -> None:
 
 
 async def soak(server: Server) -> tuple[list[str], str]:
-    """Return what has grown, and the figures."""
+    """Return what went wrong or has grown, and the figures."""
     await load(server, WARM_UP_SECONDS)
     idle_before = await server.watch.settled()
     server.watch.samples.clear()
@@ -115,7 +116,8 @@ async def soak(server: Server) -> tuple[list[str], str]:
         f"  {counts.total():,} acts, {size / 1e6:,.0f} MB compared, {slices:,.0f} slices, "
         f"{retries:,.0f} downloads repeated\n  {dict(counts.most_common())}"
     )
-    return server.watch.problems(idle_before, idle_after), figures
+    failures = [text for client in server.clients for text in client.failures]
+    return failures + server.watch.problems(idle_before, idle_after), figures
 
 
 @pytest.mark.soak

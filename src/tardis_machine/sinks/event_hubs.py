@@ -46,13 +46,13 @@ class EventHubsSink:
         self._is_open = False
 
     def open(self) -> None:
-        """Log in and ask for the hub of the settings."""
+        """Log in and open a link to the hub of the settings."""
         self.close(_CLOSE_SECONDS)
         if self._credential is None:
             self._credential = make_credential(self._settings)
         try:
             hub = self._hub(self._settings.base_hub or "")
-            within(self._connect_seconds, hub.probe)
+            within(self._connect_seconds, hub.connect)
         except FAILURES as error:
             if not is_missing(error):
                 self.close(0)
@@ -136,13 +136,20 @@ class EventHubsSink:
         waiting = [self._shipment(hub, groups, ended) for hub, groups in reversed(links)]
         running: set[Shipment] = set()
         results: dict[int, Result] = {}
+        broken: set[Hub] = set()
+        """Clients whose connection ended in a send: a new one says whether a connect fails."""
         while waiting or running:
             while waiting and len(running) < self._settings.max_in_flight:
                 running.add(shipment := waiting.pop())
                 shipment.begin()
             for shipment in self._ended(running, ended):
                 running.discard(shipment)
-                results |= shipment.results()
+                found = shipment.results()
+                results |= found
+                if any(result.outcome is Outcome.AMBIGUOUS for result in found.values()):
+                    broken.add(shipment.hub)
+        for hub in broken:
+            self._discard(hub)
         return results
 
     def _shipment(
@@ -168,11 +175,12 @@ class EventHubsSink:
             late = [shipment for shipment in running if shipment.is_late]
             for shipment in late:
                 log.warning("client hangs and is replaced", hub=shipment.hub.name)
-                self._discard(shipment.hub)
+                shipment.hub.is_discarded = True
             return late
 
     def _discard(self, hub: Hub) -> None:
-        self._hubs.pop(hub.name, None)
+        if self._hubs.get(hub.name) is hub:
+            del self._hubs[hub.name]
         hub.discard()
 
     def _to_data(self, event: Event) -> EventData:

@@ -63,9 +63,9 @@ class Hub:
         """Send a batch and wait for its outcome."""
         self._client.send_batch(batch, timeout=self._settings.request_timeout_ms / 1000)
 
-    def probe(self) -> None:
-        """Ask the service for the hub."""
-        self._client.get_eventhub_properties()
+    def connect(self) -> None:
+        """Open the link that batches without a partition of their own go by."""
+        self.new_batch(key=None, partition_id=None)
 
     def close(self) -> None:
         """Close the links and connections."""

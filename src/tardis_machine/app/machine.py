@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.shorthand import without_shorthand
 from tardis_machine.app.wiring import open_server
 from tardis_machine.telemetry.logs import bridge_logs
 
@@ -14,13 +15,14 @@ class TardisMachine:
     """A server that runs in this process, or in worker processes of it.
 
     Takes the options of `tardis-machine serve` by their names, in snake or camel case (`cache_dir`,
-    `cacheDir`); those of a table as a mapping (`event_bus={…}`). It never reads the environment or
-    files, and leaves what is logged to the application.
+    `cacheDir`); those of a table as a mapping (`kafka={…}`), and one bus with its delivery also as
+    `event_bus={"provider": "kafka", …}`. It never reads the environment or files, and leaves what
+    is logged to the application.
     """
 
     def __init__(self, **options: Any) -> None:
         bridge_logs()
-        self.settings = settings_of(ServeSettings, options)
+        self.settings = settings_of(ServeSettings, without_shorthand(options))
         self._stack = AsyncExitStack()
 
     @property

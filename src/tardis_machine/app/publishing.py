@@ -72,5 +72,6 @@ async def connected_publisher(
     settings = publishing.event_bus
     producer_id = settings.producer_id if worker is None else f"{settings.producer_id}-w{worker}"
     limit = None if worker is None else WORKER_CLOSE_SECONDS
-    async with PublisherClient(path, settings, producer_id, limit) as client:
+    buses = [bus.bus for bus in publishing.active]
+    async with PublisherClient(path, settings, producer_id, buses, limit) as client:
         yield client

@@ -1,7 +1,7 @@
 """The server's side of publishing: a copy of what clients get goes to the publisher process."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -11,9 +11,9 @@ import structlog
 
 from tardis_machine.bronze.envelope import Origin
 from tardis_machine.sinks.frames import Status, StreamContext
-from tardis_machine.sinks.publisher_link import NOTHING_KNOWN, Link, PublishedStream
+from tardis_machine.sinks.publisher_link import Link, PublishedStream
 from tardis_machine.sinks.settings import EventBusSettings
-from tardis_machine.sinks.status import BusState
+from tardis_machine.sinks.status import CONNECTING, BusState
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +29,7 @@ class PublisherClient:
         path: of the socket.
         settings: window and waiting budgets.
         producer_id: who publishes.
+        buses: names of the buses that are on.
         close_seconds: how long to wait at the end; by default as long as the publisher may drain.
     """
 
@@ -37,10 +38,12 @@ class PublisherClient:
         path: Path,
         settings: EventBusSettings,
         producer_id: str,
+        buses: Iterable[str],
         close_seconds: float | None = None,
     ) -> None:
         drain_seconds = settings.drain_timeout_ms / 1000 + GRACE_SECONDS
         self._close_seconds = drain_seconds if close_seconds is None else close_seconds
+        self._unknown = Status(dict.fromkeys(buses, CONNECTING), b"")
         self._path = path
         self._settings = settings
         self._producer_id = producer_id
@@ -49,9 +52,9 @@ class PublisherClient:
 
     @property
     def status(self) -> Status:
-        """Return what the publisher said last."""
-        known = (link.status for link in self._links.values())
-        return next((status for status in known if status.buses), NOTHING_KNOWN)
+        """Return what the publisher said last; buses it says nothing about are connecting."""
+        known = (link.status for link in self._links.values() if link.status)
+        return next(known, self._unknown)
 
     @property
     def has_failed(self) -> bool:

@@ -30,7 +30,6 @@ log = structlog.get_logger(__name__)
 
 FIRST_RECONNECT_SECONDS = 0.02
 LONGEST_RECONNECT_SECONDS = 1.0
-NOTHING_KNOWN = Status({}, b"")
 
 
 class _Sent:
@@ -136,7 +135,8 @@ class Link:
         self._has_given_up = False
         self._is_leaving = False
         self._lost = 0
-        self.status = NOTHING_KNOWN
+        self.status: Status | None = None
+        """What the publisher said last; None while there is none."""
 
     @property
     def is_settled(self) -> bool:
@@ -198,7 +198,7 @@ class Link:
             except (asyncio.IncompleteReadError, ConnectionError):
                 log.warning("publisher connection lost", held_bytes=self._held_bytes)
             finally:
-                self._writer = None
+                self._writer = self.status = None
                 writer.close()
                 with suppress(ConnectionError):
                     await writer.wait_closed()

@@ -43,3 +43,14 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
     totals: Totals
     last_ack_age_ms: int | None = None
     last_error: str | None = None
+
+
+CONNECTING = BusStatus(
+    state=BusState.CONNECTING,
+    state_seconds=0.0,
+    queued=0,
+    spooled=0,
+    oldest_seconds=0.0,
+    totals=Totals(),
+)
+"""A bus of which nothing is known yet."""

@@ -47,6 +47,7 @@ class NatsUnderTest:
 
     has_nulls = False
     is_anew_after_trim = False
+    keeps_planned = False
 
     def __init__(self, server: Nats, **login: Any) -> None:
         self.server = server

@@ -2,19 +2,22 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.redis import RedisBus
-from tardis_machine.lake.buses.source import StreamReader
+from tardis_machine.lake.buses.source import StreamReader, stream_bus
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.redis_settings import RedisSettings
 from tests.contract.bus_readers import (
     POLICY,
     BusReaderContract,
+    Lake,
     MicroBatches,
     ReadableBus,
     all_envelopes,
@@ -36,6 +39,7 @@ class RedisUnderTest:
 
     has_nulls = True
     is_anew_after_trim = False
+    keeps_planned = False
 
     def __init__(self, server: Redis, stream: str) -> None:
         self.server = server
@@ -87,6 +91,18 @@ class TestRedis(BusReaderContract):
 def planned(reader: StreamReader) -> tuple[dict[str, object], dict[str, object]]:
     start = reader.initialOffset()
     return start, as_logged(reader.latestOffset(start, reader.getDefaultReadLimit()))
+
+
+def test_batch_that_was_written_but_not_committed_is_not_written_again(
+    redis_bus: RedisUnderTest, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path)
+    redis_bus.write(numbered(10))
+    lake.fill(stream_bus(spark, redis_bus.bus, POLICY))
+    lake.forget_last_batch(with_files=False)
+    redis_bus.write(numbered(10, first=10))
+    lake.fill(stream_bus(spark, redis_bus.bus, POLICY))
+    assert all_envelopes(lake.rows()) == Counter(numbered(20))
 
 
 def test_large_range_is_cut_into_tasks_that_hold_all(redis_bus: RedisUnderTest) -> None:

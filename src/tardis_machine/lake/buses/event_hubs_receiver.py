@@ -92,9 +92,7 @@ class Hub:
             self.close()
             result = read_error(error, is_sent=False, events=1)
             if result.outcome in (Outcome.BAD_TARGET, Outcome.BAD_RECORD):
-                raise BusError(
-                    f"Event Hubs: {self._name} cannot be read: {result.detail}"
-                ) from error
+                raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
             raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
 
     def _make_client(self) -> EventHubConsumerClient:

@@ -64,12 +64,17 @@ class KinesisApi:
 
     def streams(self, names: StreamNames) -> list[str]:
         """Return the streams to read."""
-        found = set(names.literals)
-        if names.globs:
-            pages = self._call(lambda client: list(client.get_paginator("list_streams").paginate()))
-            listed = (name for page in pages for name in page["StreamNames"])
-            found |= set(filter(names.match, listed))
-        return sorted(found)
+        listed = self._listed() if names.globs else ()
+        return sorted({*names.literals, *filter(names.match, listed)})
+
+    def _listed(self) -> Iterator[str]:
+        place: dict[str, str] = {}
+        while True:
+            answer = self._call(_list_streams(place))
+            yield from answer["StreamNames"]
+            if not answer["HasMoreStreams"]:
+                return
+            place = {"ExclusiveStartStreamName": answer["StreamNames"][-1]}
 
     def shards(self, stream: str) -> list[Shard]:
         """Return the shards that still hold records or take new ones."""
@@ -159,6 +164,10 @@ class KinesisApi:
 
 class ExpiredIteratorError(BusError):
     """A place in a shard was held for more than five minutes."""
+
+
+def _list_streams(place: dict[str, str]) -> Callable[[Any], Any]:
+    return lambda client: client.list_streams(**place)
 
 
 def _named(stream: str) -> dict[str, str]:

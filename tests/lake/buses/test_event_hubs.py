@@ -1,0 +1,150 @@
+"""The reader of Event Hubs, held to the contract of all readers."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from proton import Message
+
+from tardis_machine.lake.buses.client import ReadPolicy
+from tardis_machine.lake.buses.errors import BusError
+from tardis_machine.lake.buses.event_hubs import EventHubsBus
+from tardis_machine.lake.errors import DataLossError
+from tardis_machine.model.settings import Secret
+from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+from tests.contract.bus_readers import (
+    POLICY,
+    BusReaderContract,
+    MicroBatches,
+    ReadableBus,
+    all_envelopes,
+    numbered,
+)
+from tests.servers.event_hubs import EventHubs
+from tests.servers.event_hubs_store import Partition
+from tests.servers.plugin import unique_name
+
+PARTITIONS = 2
+
+
+class ShortPartition(Partition):
+    """A partition that lets go of its oldest events, as the service does after some days."""
+
+    first = 0
+
+    def start_of(self, selector: str) -> int:
+        return max(self.first, super().start_of(selector))
+
+
+class ShortMemory(EventHubs):
+    """A namespace whose hubs can forget."""
+
+    def create_hub(self, name: str, partitions: int = PARTITIONS) -> str:
+        super().create_hub(name, partitions)
+        hub = self.hub(name)
+        assert hub is not None
+        hub.partitions[:] = [ShortPartition() for _ in range(partitions)]
+        return name
+
+    def store(self, name: str, messages: Sequence[bytes]) -> None:
+        """Add events to the partitions of a hub in turn."""
+        for number, partition in enumerate(self._partitions(name)):
+            self.do(lambda part=partition, n=number: part.append(messages[n::PARTITIONS]))
+
+    def forget(self, name: str) -> None:
+        """Let go of every event that a hub holds."""
+        for partition in self._partitions(name):
+            partition.first = len(partition.events)
+
+    def answer_request(self, path: str, request: Message) -> Message:
+        answer = super().answer_request(path, request)
+        if isinstance(answer.body, dict) and "begin_sequence_number" in answer.body:
+            parts = self._partitions(str(request.properties["name"]))
+            first = parts[int(str(request.properties["partition"]))].first
+            last = int(answer.body["last_enqueued_sequence_number"])
+            changes = {"begin_sequence_number": first, "is_partition_empty": first > last}
+            answer.body = {**answer.body, **changes}
+        return answer
+
+    def _partitions(self, name: str) -> list[ShortPartition]:
+        hub = self.hub(name)
+        assert hub is not None
+        return hub.partitions  # type: ignore[return-value]
+
+
+class EventHubsUnderTest:
+    """A hub of two partitions."""
+
+    has_nulls = False
+    is_anew_after_trim = False
+    keeps_planned = False
+
+    def __init__(self, server: ShortMemory) -> None:
+        self.server = server
+        self.hub = server.create_hub(unique_name("hub"))
+        self.settings = EventHubsSettings(
+            connection_string=Secret(server.address),
+            event_hub_name=self.hub,
+            request_timeout_ms=10_000,
+        )
+        self.bus = EventHubsBus(self.settings)
+        self.secrets = [self.settings.fields["sharedaccesskey"]]
+
+    def write(self, envelopes: Sequence[bytes | None]) -> None:
+        # Straight into the store: a producer takes a second to connect.
+        encoded = [Message(envelope or b"", inferred=True).encode() for envelope in envelopes]
+        self.server.store(self.hub, encoded)
+
+    def trim(self) -> None:
+        self.server.forget(self.hub)
+
+    def take_down(self) -> None:
+        self.server.stop()
+
+    def bring_back(self) -> None:
+        self.server.start()
+
+
+@pytest.fixture(scope="module")
+def namespace() -> Iterator[ShortMemory]:
+    with ShortMemory() as server:
+        yield server
+
+
+@pytest.fixture
+def readable(namespace: ShortMemory, unclosed_sockets_allowed: None) -> Iterator[ReadableBus]:
+    namespace.heal()
+    yield EventHubsUnderTest(namespace)
+    namespace.heal()
+
+
+class TestEventHubs(BusReaderContract):
+    pass
+
+
+def test_hub_that_was_made_anew_is_noticed(readable: EventHubsUnderTest) -> None:
+    readable.write(numbered(20))
+    before = MicroBatches(readable.bus, POLICY)
+    before.run()
+    readable.server.create_hub(readable.hub)
+    readable.write(numbered(10, first=20))
+    with pytest.raises(DataLossError, match="made anew"):
+        MicroBatches(readable.bus, POLICY, before.offset).run()
+    after = MicroBatches(readable.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
+    assert all_envelopes(after) == Counter(numbered(10, first=20))
+
+
+def test_missing_hub_is_named(readable: EventHubsUnderTest) -> None:
+    settings: Any = {"connection_string": readable.settings.connection_string}
+    bus = EventHubsBus(EventHubsSettings(event_hub_name="nowhere", **settings))
+    with pytest.raises(BusError, match="nowhere"):
+        MicroBatches(bus, POLICY).run()
+
+
+def test_refused_login_shows_no_key(readable: EventHubsUnderTest) -> None:
+    readable.write(numbered(1))
+    readable.server.refuse_tokens()
+    with pytest.raises(BusError, match="refuses") as caught:
+        MicroBatches(readable.bus, POLICY).run()
+    assert readable.secrets[0] not in str(caught.value)

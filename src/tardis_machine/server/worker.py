@@ -24,6 +24,8 @@ async def serve_passed_connections(
     channel.setblocking(False)
     async with open_runners(services) as (http, ws), asyncio.TaskGroup() as tasks:
         report = tasks.create_task(_report(channel, share_metrics, http, ws))
+        # From the first request on, any worker answers for all.
+        share_metrics()
         await asyncio.get_running_loop().sock_sendall(channel, READY)
         while passed := await _receive(channel):
             port, connection = passed

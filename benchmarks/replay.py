@@ -195,7 +195,7 @@ def command_text(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=int, default=10)
+    parser.add_argument("--minutes", type=int, default=13)
     parser.add_argument("--rate", type=int, default=1000, help="messages per second and symbol")
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--reference", type=command_text, help="command of another server")

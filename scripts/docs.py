@@ -14,6 +14,7 @@ import msgspec
 from tardis_machine.app.options import Option, choices_of, options_of
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
+from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
@@ -56,6 +57,23 @@ the HTTP port.
 - A secret has a second form with `-file` that reads it from a file.
 - An unknown name is refused with the nearest valid one. All problems are reported together and the
   exit code is 2."""
+
+
+def tables_document() -> str:
+    """Describe every table of the lake."""
+    lines = ["# Tables", "", NOTE, "", "Delta tables under the root of a [lake](lake.md)."]
+    for declared in TABLES.values():
+        lines += ["", f"## {declared.name}", "", declared.meaning, ""]
+        lines += [
+            f"Key: {', '.join(declared.key)}. Partitioned by {', '.join(declared.partition_by)}.",
+            "",
+        ]
+        rows = (
+            (f"`{column.name}`", column.type.value, column.unit, column.meaning)
+            for column in declared.columns
+        )
+        lines += table(("Column", "Type", "Unit", "Meaning"), rows)
+    return "\n".join(lines) + "\n"
 
 
 def owner_of(option: Option) -> type:
@@ -156,6 +174,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "settings.md": settings_document,
     "metrics.md": metrics_document,
     "data-types.md": data_types_document,
+    "tables.md": tables_document,
 }
 
 

@@ -90,18 +90,23 @@ async def open_server(settings: ServeSettings) -> AsyncIterator[PublisherProcess
 async def _open_ports(settings: ServeSettings, publisher: Path | None) -> AsyncIterator[None]:
     """Serve both ports while the body runs, in this process or in workers."""
     count = worker_count(settings)
+    is_open = False
     try:
         if count > 1:
             bootstrap = pickle.dumps((settings_of_one(settings, count), publisher))
             async with listen_with_workers(
                 settings.server, count, "tardis_machine.app.worker", bootstrap
             ):
+                is_open = True
                 yield
         else:
             async with open_services(settings, Metrics(), publisher) as services, listen(services):
+                is_open = True
                 tune_collector()
                 yield
     except OSError as error:
+        if is_open:
+            raise
         raise TardisMachineError(
             f"Cannot listen on {settings.server.host}, ports {settings.server.port} and "
             f"{settings.server.port + 1}: {error.strerror or error}. Choose others with --port."

@@ -46,7 +46,7 @@ class EventHubsSettings(HeaderBusSettings):
     event_hub_routing: Mapping[str, str] | None = option(
         None,
         "Hubs of single payload cases.",
-        metavar="payloadCase:event-hub",
+        metavar="payloadCase:hub",
         aliases=("routing",),
     )
     partition_key_template: str = option(
@@ -117,9 +117,10 @@ class EventHubsSettings(HeaderBusSettings):
         """Return what names the hubs."""
         return Destinations(
             bus=self.bus,
-            noun="event-hub",
+            noun="hub",
             base=self.base_hub,
             base_option="event-hub-name",
+            routing_option="event-hub-routing",
             routing=self.event_hub_routing,
             key=self.partition_key_template,
             key_target=EVENT_HUBS_KEY,

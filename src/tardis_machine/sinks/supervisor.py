@@ -141,18 +141,19 @@ class PublisherProcess:
         ours.setblocking(False)
         self._control = ours
         with ours:
-            await asyncio.get_running_loop().sock_sendall(ours, self._bootstrap)
-            if self._is_ending:
-                self._tell(DRAIN)
-            await self._listen(ours)
+            # One that dies before it has read its settings is one that died.
+            with suppress(ConnectionError):
+                await self._converse(ours)
             await self._process.wait()
         self._control = None
 
-    async def _listen(self, control: socket.socket) -> None:
+    async def _converse(self, control: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(ConnectionError):
-            while message := await loop.sock_recv(control, MAX_MESSAGE_BYTES):
-                self._hear(message)
+        await loop.sock_sendall(control, self._bootstrap)
+        if self._is_ending:
+            self._tell(DRAIN)
+        while message := await loop.sock_recv(control, MAX_MESSAGE_BYTES):
+            self._hear(message)
 
     def _hear(self, message: bytes) -> None:
         if message.startswith(REPORT):

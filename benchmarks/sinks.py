@@ -5,6 +5,7 @@ client's own ways, where they are shown, say what the chosen one is worth.
 """
 
 import gc
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -186,7 +187,22 @@ def redis_ways(address: str) -> Iterator[tuple[str, Send]]:
     client.close()
 
 
-BUSES = {"kafka": measure_kafka, "redis": measure_redis}
+def elsewhere(name: str) -> Callable[[], None]:
+    """Return a measurement of `benchmarks.sinks_clients`, imported when it is run."""
+
+    def measure() -> None:
+        getattr(importlib.import_module("benchmarks.sinks_clients"), name)()
+
+    return measure
+
+
+BUSES = {
+    "kafka": measure_kafka,
+    "redis": measure_redis,
+    "nats": elsewhere("measure_nats"),
+    "kinesis": elsewhere("measure_kinesis"),
+    "event-hubs": elsewhere("measure_event_hubs"),
+}
 
 
 def main() -> None:

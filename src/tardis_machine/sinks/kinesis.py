@@ -25,7 +25,7 @@ from tardis_machine.sinks.kinesis_errors import (
     read_record_error,
 )
 from tardis_machine.sinks.kinesis_plan import Call, Lane, Plan
-from tardis_machine.sinks.kinesis_records import RecordMaker
+from tardis_machine.sinks.kinesis_records import RecordMaker, key_bytes
 from tardis_machine.sinks.kinesis_settings import MAX_CALL_RECORDS, KinesisSettings
 from tardis_machine.sinks.kinesis_streams import Streams
 from tardis_machine.sinks.private_loop import PrivateLoop
@@ -165,7 +165,7 @@ class KinesisSink:
         return Lane(name, self._records.packed(members), self._streams[name].shards)
 
     def _too_large(self, event: Event, data: bytes) -> Result | None:
-        size = len(data) + len(event.route.key.encode())
+        size = len(data) + key_bytes(event.route.key)
         limit = self._streams[event.route.destination].max_record_bytes
         if size <= limit:
             return None

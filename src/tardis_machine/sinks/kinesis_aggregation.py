@@ -23,7 +23,16 @@ def aggregate(key: str, hash_key: str | None, datas: Iterable[bytes]) -> bytes:
     if hash_key is not None:
         index = b"\x08\x00\x10\x00"
         parts.append(_field(2, hash_key.encode()))
-    parts += [_field(3, index + _field(3, data)) for data in datas]
+    for data in datas:
+        size = varint(len(data))
+        parts += (
+            b"\x1a",
+            varint(len(index) + 1 + len(size) + len(data)),
+            index,
+            b"\x1a",
+            size,
+            data,
+        )
     body = b"".join(parts)
     return MAGIC + body + hashlib.md5(body, usedforsecurity=False).digest()
 
@@ -41,6 +50,8 @@ def event_bytes(data: bytes) -> int:
 
 def varint(number: int) -> bytes:
     """Return a number as Protobuf writes it."""
+    if number < 128:
+        return bytes((number,))
     encoded = bytearray()
     while number > 127:
         encoded.append(number & 127 | 128)

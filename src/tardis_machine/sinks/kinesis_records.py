@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from tardis_machine.bronze.envelope import Series
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON, SeriesCache
@@ -28,8 +30,7 @@ _KEY_TAG = b"\x0a"
 _VALUE_TAG = b"\x12"
 
 
-@dataclass(slots=True, frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record of a call, and the places of its events in the batch."""
 
     places: Sequence[int]
@@ -97,7 +98,7 @@ class RecordMaker:
     def _record(self, places: Sequence[int], event: Event, data: bytes) -> Record:
         key = event.route.key
         explicit = self._heads[event.series].explicit_hash_key
-        size = len(data) + (len(key) if key.isascii() else len(key.encode()))
+        size = len(data) + key_bytes(key)
         if explicit is None:
             entry = {"Data": data, "PartitionKey": key}
             return Record(places, entry, size, self._hash_key(key))
@@ -122,6 +123,11 @@ class RecordMaker:
         if self._pins_symbols:
             pin = str(hash_key_of(f"{series.exchange}|{series.symbol}"))
         return _Head(suffix, pin)
+
+
+def key_bytes(key: str) -> int:
+    """Return the size of a partition key, as the service counts it."""
+    return len(key) if key.isascii() else len(key.encode())
 
 
 def meta_entry(name: str, value: str) -> bytes:

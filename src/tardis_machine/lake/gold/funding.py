@@ -24,11 +24,9 @@ _VALUES = (
 def statements(tickers: DataFrame) -> DataFrame:
     """Return what the tickers say about funding events, as rows of `gold.funding`."""
     stated = tickers.where(F.col("funding_ts").isNotNull() & F.col("funding_rate").isNotNull())
-    return stated.select(
-        F.to_date("funding_ts").alias("date"),
-        "*",
-        F.col("event_ts").alias("as_of_ts"),
-        F.col("local_ts").alias("as_of_local_ts"),
+    dated = stated.withColumn("date", F.to_date("funding_ts"))
+    return dated.withColumnsRenamed(
+        {"event_ts": "as_of_ts", "local_ts": "as_of_local_ts"}
     ).select(*FUNDING.column_names)
 
 

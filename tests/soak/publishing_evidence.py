@@ -139,7 +139,9 @@ def compare_key(
         evidence.complain(f"{key}: {strange.total()} events nobody asked for", list(strange))
     if not missing and not strange:
         pairs = zip(found, expected, strict=True)
-        evidence.complain(f"{key}: out of order", next(pair for pair in pairs if pair[0] != pair[1]))
+        evidence.complain(
+            f"{key}: out of order", next(pair for pair in pairs if pair[0] != pair[1])
+        )
 
 
 def check_numbers(

@@ -32,6 +32,12 @@ DELIVERY = (
 )
 
 
+def common_flags(recordings: Path, spool: Path) -> list[str]:
+    """Return where data comes from, and how it is delivered."""
+    source = ["--offline", "--cache-dir", str(recordings)]
+    return [*source, "--event-bus-spool-dir", str(spool), *DELIVERY]
+
+
 class ProcessFailedError(RuntimeError):
     """A process did not do what it was started for."""
 
@@ -72,11 +78,13 @@ class Command:
         command = [sys.executable, "-m", "tardis_machine", *self._arguments]
         self._process = spawn(command, self._log, ROOT)
 
-    async def publisher(self) -> psutil.Process:
-        """Return the publisher process as soon as it is there."""
+    async def publisher(self) -> psutil.Process | None:
+        """Return the publisher process as soon as it is there; None when the command has ended."""
         deadline = time.monotonic() + START_SECONDS
         while (found := self._find_publisher()) is None:
-            if not self.is_running or time.monotonic() > deadline:
+            if not self.is_running:
+                return None
+            if time.monotonic() > deadline:
                 raise ProcessFailedError(f"No publisher process.\n{self.log_text[-2000:]}")
             await asyncio.sleep(0.005)
         return found
@@ -84,9 +92,10 @@ class Command:
     async def kill_publisher(self) -> None:
         """Kill the publisher process; the one above it starts another."""
         publisher = await self.publisher()
-        self.note_peak()
-        publisher.kill()
-        await asyncio.to_thread(psutil.wait_procs, [publisher])
+        if publisher is not None:
+            self.note_peak()
+            publisher.kill()
+            await asyncio.to_thread(psutil.wait_procs, [publisher])
 
     async def kill(self) -> None:
         """Kill every process of the command at once."""
@@ -149,8 +158,7 @@ class Server:
         self.port = port
         self.spool = folder / "spool"
         self.command = Command(
-            ["serve", "--port", str(port), "--offline", "--cache-dir", str(recordings)]
-            + ["--event-bus-spool-dir", str(self.spool), *DELIVERY, *flags],
+            ["serve", "--port", str(port), *common_flags(recordings, self.spool), *flags],
             folder / "server.log",
         )
 

@@ -25,9 +25,9 @@ def statements(tickers: DataFrame) -> DataFrame:
     """Return what the tickers say about funding events, as rows of `gold.funding`."""
     stated = tickers.where(F.col("funding_ts").isNotNull() & F.col("funding_rate").isNotNull())
     dated = stated.withColumn("date", F.to_date("funding_ts"))
-    return dated.withColumnsRenamed(
-        {"event_ts": "as_of_ts", "local_ts": "as_of_local_ts"}
-    ).select(*FUNDING.column_names)
+    return dated.withColumnsRenamed({"event_ts": "as_of_ts", "local_ts": "as_of_local_ts"}).select(
+        *FUNDING.column_names
+    )
 
 
 def last_statements(rows: DataFrame) -> DataFrame:

@@ -134,6 +134,7 @@ class Link:
         self._room = asyncio.Event()
         self._has_given_up = False
         self._is_leaving = False
+        self._is_losing = False
         self._lost = 0
         self.status: Status | None = None
         """What the publisher said last; None while there is none."""
@@ -234,7 +235,7 @@ class Link:
             self._held_bytes -= size
             stream.settle(sequence)
             self.forget_if_done(stream)
-        self._has_given_up = False
+        self._has_given_up = self._is_losing = False
         self._room.set()
 
     def _write(self, kind: Kind, stream: int, sequence: int, payload: bytes) -> None:
@@ -273,8 +274,9 @@ class Link:
 
     def _lose(self, payload: bytes) -> None:
         """Count what was lost; the publisher adds it to its own counts."""
-        if not self._lost:
+        if not self._is_losing:
             log.error("events lost: the publisher does not keep up", held_bytes=self._held_bytes)
+        self._is_losing = True
         self._lost += payload.count(b"\n")
         self._report_loss()
 

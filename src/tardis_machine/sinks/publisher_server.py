@@ -69,6 +69,11 @@ class Connection:
         """Take no more frames; what was not taken stays unacknowledged."""
         self._reading.cancel()
 
+    def close(self) -> None:
+        """End the connection when what was written to it is sent."""
+        self._reading.cancel()
+        self._writer.close()
+
     async def _read(self) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -152,6 +157,8 @@ class PublisherServer:
             status.cancel()
             server.close()
             self.send_status()
+            for connection in self._connections:
+                connection.close()
 
     async def wait_until_left(self) -> None:
         """Wait until every server has said that nothing more will come."""

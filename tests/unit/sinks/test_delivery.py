@@ -265,3 +265,40 @@ def test_drain_ignores_the_delay_of_batches_and_the_pause_of_lanes(tmp_path: Pat
         assert done.wait(20)
         bus.wait_until_drained()
     assert sink.is_closed
+
+
+def test_key_in_long_trouble_does_not_take_the_memory_of_the_others(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    offered = events(4000, "XBTUSD", "ETHUSD")
+    with running(sink, tmp_path, queue_max_messages=100) as bus:
+        tickets = [offer(bus, offered[start : start + 50]) for start in range(0, 4000, 50)]
+        wait_until(lambda: len(ids(sink.stored, "XBTUSD")) == 2000)
+        assert ids(sink.stored, "ETHUSD") == []
+        status = bus.status()
+        assert status.queued <= 100
+        assert status.queued + status.spooled == 2000
+        sink.judge = None
+        for done in tickets:
+            assert done.wait(20)
+        wait_until(lambda: bus.outbox.is_empty)
+        assert bus.outbox.lanes == 0
+    assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
+    assert list((tmp_path / "spool").rglob("*.log")) == []
+
+
+def test_events_on_the_shelf_are_delivered_first_after_the_next_start(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = fails("ETHUSD")
+    offered = events(1000, "XBTUSD", "ETHUSD")
+    with running(sink, tmp_path, queue_max_messages=100) as bus:
+        for start in range(0, 1000, 50):
+            offer(bus, offered[start : start + 50])
+        wait_until(lambda: len(ids(sink.stored, "XBTUSD")) == 500)
+    sink.judge = None
+    later = events(100, "ETHUSD", first=1000)
+    with running(sink, tmp_path, queue_max_messages=100) as bus:
+        offer(bus, later)
+        wait_until(lambda: bus.outbox.is_empty)
+    arrived = list(dict.fromkeys(ids(sink.stored, "ETHUSD")))
+    assert arrived == ids(offered, "ETHUSD") + ids(later)

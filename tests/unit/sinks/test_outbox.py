@@ -10,7 +10,7 @@ from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.tickets import Ticket
 from tests.unit.sinks.delivery import events, ids, make_bus
-from tests.unit.sinks.test_spool import disconnect
+from tests.unit.sinks.test_spool import after_kill, disconnect
 
 MIB = 1 << 20
 
@@ -230,7 +230,7 @@ def test_what_is_left_at_the_end_is_read_first_by_the_next_process(tmp_path: Pat
     bus.spool.close()
     assert settled.is_done
     assert bus.outbox.spooled == 30
-    again = open_outbox(tmp_path, queue_max_messages=10)
+    again = open_outbox(after_kill(tmp_path), queue_max_messages=10)
     assert taken_ids(again.outbox) == ids(offered)
 
 

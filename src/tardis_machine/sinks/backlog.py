@@ -26,6 +26,11 @@ class Backlog:
         return self.events >= self._max_events or self.bytes >= self._max_bytes
 
     @property
+    def free_events(self) -> int:
+        """Return for how many events there is room."""
+        return 0 if self.is_full else self._max_events - self.events
+
+    @property
     def waiting(self) -> int:
         """Return how many events wait in the queue."""
         return self._fifo.events
@@ -71,6 +76,17 @@ class Backlog:
             entries += free
             room -= bytes_of(event for event, _ in free)
         return Batch.of(entries)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Say whether keys in trouble take the room of the others."""
+        held = self.lanes.events
+        return held * 2 > self._max_events or (self.is_full and held * 4 > self.events)
+
+    def remember(self, entries: Sequence[Entry]) -> None:
+        """Count events that came back from disk."""
+        self.events += len(entries)
+        self.bytes += bytes_of(event for event, _ in entries)
 
     def forget(self, count: int, size_bytes: int) -> None:
         """Make room: so many events are settled."""

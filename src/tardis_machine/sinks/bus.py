@@ -24,38 +24,47 @@ from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.settling import DeadLetterOffice, Settler
+from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool
-from tardis_machine.sinks.spool_dirs import open_spool
+from tardis_machine.sinks.spool_dirs import open_shelf, open_spool
 from tardis_machine.sinks.status import BusState, BusStatus
 from tardis_machine.telemetry.metrics import EventBusMetrics
 
 log = structlog.get_logger(__name__)
 
 LAG_SECONDS = 2.0
+SHELF_SHARE = 4
+"""One part in so many of the spool is kept for keys in trouble."""
+
 MIN_SYNC_SECONDS = 0.005
 """How soon a spool is flushed that is to be flushed each time."""
 
 
 class Syncer(threading.Thread):
-    """Flushes a spool to disk at intervals, and closes it at the end."""
+    """Flushes spool and shelf to disk at intervals, and closes them at the end."""
 
-    def __init__(self, spool: Spool, interval_seconds: float) -> None:
+    def __init__(self, stores: Sequence[Spool | Shelf], interval_seconds: float) -> None:
         super().__init__(name="spool-sync", daemon=True)
-        self._spool = spool
+        self._stores = stores
         self._interval = max(interval_seconds, MIN_SYNC_SECONDS)
         self._ended = threading.Event()
 
     def run(self) -> None:
         """Flush until stopped."""
-        while not self._ended.wait(self._interval):
-            self._attempt(self._spool.sync)
+        while self._stores and not self._ended.wait(self._interval):
+            for store in self._stores:
+                self._attempt(store.sync)
 
     def stop(self) -> None:
-        """Flush and close the spool."""
+        """Flush and close everything; once."""
+        if self._ended.is_set():
+            return
         self._ended.set()
         if self.ident is not None:
             self.join()
-        self._attempt(self._spool.close)
+        # The spool last: it holds the lock of the directory.
+        for store in reversed(self._stores):
+            self._attempt(store.close)
 
     @staticmethod
     def _attempt(flush: Callable[[], None]) -> None:
@@ -91,9 +100,12 @@ class Bus:
         self.meter = Meter(settings.bus, metrics)
         self._routes: SeriesCache[Route | None] = SeriesCache(settings.router().route)
         self._reporter = Reporter(self.meter, delivery.log_interval_ms / 1000)
+        self._key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
         self.spool = self._open_spool(directory)
+        self._shelf = self._open_shelf(self.spool) if self.spool else None
         self.outbox, self._courier = self._assemble(sink, directory, clock)
-        self._syncer = Syncer(self.spool, delivery.fsync_ms / 1000) if self.spool else None
+        stores = [store for store in (self.spool, self._shelf) if store is not None]
+        self._syncer = Syncer(stores, delivery.fsync_ms / 1000)
 
     @property
     def name(self) -> str:
@@ -108,8 +120,7 @@ class Bus:
     def start(self) -> None:
         """Begin to deliver."""
         self._courier.start()
-        if self._syncer is not None:
-            self._syncer.start()
+        self._syncer.start()
 
     def wait_until_open(self, seconds: float) -> bool:
         """Wait until the bus was reached."""
@@ -184,8 +195,7 @@ class Bus:
         if self._courier.ident is not None:
             self._courier.join(seconds)
         self.outbox.persist(self._courier.begun)
-        if self._syncer is not None:
-            self._syncer.stop()
+        self._syncer.stop()
         self._reporter.change(BusState.CLOSED)
 
     def _open_spool(self, directory: Path) -> Spool | None:
@@ -193,7 +203,8 @@ class Bus:
             return None
         on_lost = partial(self.meter.lost, "spool_unreadable")
         try:
-            spool = open_spool(directory / "spool", self.delivery.spool_max_bytes, on_lost)
+            max_bytes = self.delivery.spool_max_bytes - self._shelf_bytes
+            spool = open_spool(directory / "spool", max_bytes, on_lost)
         except OSError as error:
             # Publishing goes on in memory, and what that cannot hold is dropped by policy.
             log.error("spool cannot be used", bus=self.name, error=str(error))
@@ -204,11 +215,23 @@ class Bus:
             self.meter.enqueued(spool.events)
         return spool
 
+    @property
+    def _shelf_bytes(self) -> int:
+        return self.delivery.spool_max_bytes // SHELF_SHARE
+
+    def _open_shelf(self, spool: Spool) -> Shelf | None:
+        on_lost = partial(self.meter.lost, "spool_unreadable")
+        try:
+            return open_shelf(spool, self._shelf_bytes, self._key_of, on_lost)
+        except OSError as error:
+            log.error("shelf cannot be used", bus=self.name, error=str(error))
+            return None
+
     def _assemble(self, sink: Sink, directory: Path, clock: Clock) -> tuple[Outbox, Courier]:
         delivery, meter, reporter = self.delivery, self.meter, self._reporter
-        key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
+        key_of = self._key_of
         pauses = partial(Backoff, delivery.retry_initial_ms / 1000, delivery.retry_max_ms / 1000)
-        outbox = Outbox(delivery, Lanes(key_of, pauses), meter, self.spool)
+        outbox = Outbox(delivery, Lanes(key_of, pauses), meter, self.spool, self._shelf)
         letters = DeadLetters(
             directory,
             self.name,

@@ -5,7 +5,7 @@ its newer events queue up behind the failed ones, so that its order is kept.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from tardis_machine.sinks.backoff import Backoff
@@ -28,7 +28,7 @@ def key_of_event(*, ordering: str, keeps_order: bool) -> KeyOf:
 class Lane:
     """Waiting events of one key."""
 
-    __slots__ = ("backoff", "entries", "is_misdirected", "ready_at")
+    __slots__ = ("backoff", "entries", "is_misdirected", "ready_at", "shelved")
 
     def __init__(self, backoff: Backoff) -> None:
         self.entries: deque[Entry] = deque()
@@ -36,6 +36,13 @@ class Lane:
         self.ready_at = 0.0
         self.is_misdirected = False
         """The destination is missing or forbidden."""
+        self.shelved = 0
+        """Events on disk, newer than those here."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing waits, here or on disk."""
+        return not (self.entries or self.shelved)
 
 
 class Lanes:
@@ -46,6 +53,8 @@ class Lanes:
         self._make_backoff = make_backoff
         self._lanes: dict[LaneKey, Lane] = {}
         self.events = 0
+        self.outgoing: list[tuple[LaneKey, Entry]] = []
+        """Events that must go to disk, because older ones of their keys are there."""
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -83,9 +92,13 @@ class Lanes:
         """Queue up events of keys in trouble; return the others."""
         free = []
         for entry in entries:
-            lane = self._lanes.get(self._key_of(entry[0]))
+            key = self._key_of(entry[0])
+            lane = self._lanes.get(key)
             if lane is None:
                 free.append(entry)
+            elif lane.shelved:
+                lane.shelved += 1
+                self.outgoing.append((key, entry))
             else:
                 lane.entries.append(entry)
                 self.events += 1
@@ -121,12 +134,61 @@ class Lanes:
             lane.backoff.reset()
             lane.is_misdirected = False
             lane.ready_at = 0.0
-            if not lane.entries:
+            if lane.is_empty:
                 del self._lanes[key]
 
     def discard_empty(self) -> None:
         """End lanes whose last event was given up."""
-        for key in [key for key, lane in self._lanes.items() if not lane.entries]:
+        for key in [key for key, lane in self._lanes.items() if lane.is_empty]:
+            del self._lanes[key]
+
+    def unload(self) -> list[tuple[LaneKey, Entry]]:
+        """Take all events of lanes that have none on disk, to be put there.
+
+        All of them, so that what a key has on disk is always its oldest.
+        """
+        taken: list[tuple[LaneKey, Entry]] = []
+        for key, lane in self._lanes.items():
+            if lane.entries and not lane.shelved:
+                taken += [(key, entry) for entry in lane.entries]
+                lane.shelved = len(lane.entries)
+                lane.entries.clear()
+        self.events -= len(taken)
+        return taken
+
+    def take_back(self, keyed: Iterable[tuple[LaneKey, Entry]]) -> None:
+        """Return events that could not be put on disk to the ends of their lanes."""
+        for key, entry in keyed:
+            lane = self._lanes[key]
+            lane.entries.append(entry)
+            lane.shelved -= 1
+            self.events += 1
+
+    def lose_outgoing(self) -> list[Entry]:
+        """Take the events that had to go to disk and cannot."""
+        keyed, self.outgoing = self.outgoing, []
+        for key, _ in keyed:
+            self._lanes[key].shelved -= 1
+        return [entry for _, entry in keyed]
+
+    def hungry(self, now: float) -> list[tuple[LaneKey, bool]]:
+        """Return the keys whose turn it is and whose events are all on disk.
+
+        With each, whether it failed the last time.
+        """
+        return [
+            (key, lane.backoff.failures > 0)
+            for key, lane in self._lanes.items()
+            if lane.shelved and not lane.entries and lane.ready_at <= now
+        ]
+
+    def restock(self, key: LaneKey, entries: Sequence[Entry], left: int) -> None:
+        """Add events from disk, of which so many are left there."""
+        lane = self._lanes[key]
+        lane.entries.extend(entries)
+        lane.shelved = left
+        self.events += len(entries)
+        if lane.is_empty:
             del self._lanes[key]
 
     def wake(self) -> None:

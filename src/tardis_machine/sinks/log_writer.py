@@ -4,6 +4,7 @@ import fcntl
 import os
 import time
 import zlib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from tardis_machine.model.errors import SinkUnavailableError
@@ -84,6 +85,11 @@ class LogWriter:
         return Position(self._number, self._size)
 
     @property
+    def next_byte(self) -> int:
+        """Return at which byte of its segment the next block will start."""
+        return 0 if self._descriptor is None else self._size
+
+    @property
     def durable_end(self) -> Position:
         """Return how far the log is flushed to disk."""
         return Position(self._number, self._durable_size)
@@ -113,20 +119,10 @@ class LogWriter:
 
     def sync(self) -> None:
         """Flush what was appended to disk, and tell readers."""
-        pending = self.begin_sync()
-        if pending is not None:
-            descriptor, position = pending
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
-            self.end_sync(position)
+        flush(self, nullcontext())
 
     def begin_sync(self) -> tuple[int, Position] | None:
-        """Return a descriptor to flush and close, and how far that will make the log durable.
-
-        For owners that must not hold their lock while the disk works.
-        """
+        """Return a descriptor to flush and close, and how far that will make the log durable."""
         if self._descriptor is None or self._durable_size >= self._size:
             return None
         return os.dup(self._descriptor), self.end
@@ -201,6 +197,21 @@ class LogWriter:
                 close_left_segment(segment)
         # Also after retention removed every segment: numbers are never used again.
         return max(found[-1].number if found else 0, durable_end(self.directory).segment)
+
+
+def flush(writer: LogWriter, lock: AbstractContextManager[object]) -> None:
+    """Flush what was appended; the lock of the writer is not held while the disk works."""
+    with lock:
+        pending = writer.begin_sync()
+    if pending is None:
+        return
+    descriptor, position = pending
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    with lock:
+        writer.end_sync(position)
 
 
 def close_left_segment(segment: Segment) -> None:

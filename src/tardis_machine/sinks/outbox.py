@@ -26,7 +26,9 @@ from tardis_machine.sinks.fifo import (
 )
 from tardis_machine.sinks.lanes import Lanes
 from tardis_machine.sinks.meter import Meter
+from tardis_machine.sinks.relief import Relief
 from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool, SpoolFullError
 from tardis_machine.sinks.tickets import Ticket
 
@@ -44,6 +46,7 @@ class Outbox:
         lanes: where failed events wait.
         meter: what counts.
         spool: where events go that memory cannot hold; None: nowhere.
+        shelf: where events go whose keys are in trouble for long; None: nowhere.
     """
 
     def __init__(
@@ -52,10 +55,12 @@ class Outbox:
         lanes: Lanes,
         meter: Meter,
         spool: Spool | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self._settings = settings
         self._is_written_ahead = spool is not None and settings.durability == "spool"
         self._backlog = Backlog(lanes, settings.queue_max_messages, settings.queue_max_bytes)
+        self._relief = Relief(self._backlog, shelf) if shelf else None
         self._lanes = lanes
         self._meter = meter
         self._spool = spool
@@ -82,12 +87,13 @@ class Outbox:
     @property
     def spooled(self) -> int:
         """Return how many events are on disk only."""
-        return self._left_on_disk + (self._spool.events if self._spool else 0)
+        shelved = self._relief.events if self._relief else 0
+        return self._left_on_disk + self._unread + shelved
 
     @property
-    def spool(self) -> Spool | None:
-        """Return where events wait on disk."""
-        return self._spool
+    def _unread(self) -> int:
+        """Return how many events are on disk behind those in memory."""
+        return self._spool.events if self._spool else 0
 
     @property
     def is_full(self) -> bool:
@@ -153,10 +159,14 @@ class Outbox:
             while True:
                 self._refill(max_events)
                 now = time.monotonic()
+                if self._relief:
+                    self._relief.before_cut(now)
                 delay = 0.0 if self._is_draining else delay_seconds
                 pause = self._backlog.pause(now, max_events, max_bytes, delay)
                 if pause <= 0:
                     batch = self._backlog.cut(now, max_events, max_bytes)
+                    if self._relief and (lost := self._relief.after_cut()):
+                        self._lose(lost, "spool_full")
                     if batch.events:
                         return batch
                     continue
@@ -225,7 +235,7 @@ class Outbox:
 
     def _room_for(self, events: Sequence[Event]) -> int:
         """Return how many events memory can take; too old a queue counts as a full one."""
-        if self.spooled or self.is_pressed:
+        if self._unread or self.is_pressed:
             return 0
         limit_ms = self._settings.queue_max_age_ms if self._settings.overflow == "spill" else 0
         if limit_ms and self._oldest_seconds() * 1000 > limit_ms:
@@ -285,7 +295,7 @@ class Outbox:
 
     def _worth_keeping(self, events: list[Event]) -> list[Event]:
         """Return the events for which older ones are dropped."""
-        if self.spooled:
+        if self._unread:
             # Memory must not overtake the disk.
             return []
         if self._settings.overflow in ("spill", "drop-oldest"):

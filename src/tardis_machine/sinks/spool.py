@@ -32,7 +32,7 @@ from tardis_machine.sinks.log import (
     segment_path,
     segments,
 )
-from tardis_machine.sinks.log_writer import LogWriter, sync_directory
+from tardis_machine.sinks.log_writer import LogWriter, flush, sync_directory
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tardis_machine.sinks.tickets import BackedTicket, Ticket
 
@@ -97,6 +97,11 @@ class Spool:
         self._load()
 
     @property
+    def directory(self) -> Path:
+        """Return where it is."""
+        return self._directory
+
+    @property
     def oldest_at(self) -> float | None:
         """Return the wall time at which the oldest unread part was begun."""
         return min((part.since for part in self._parts.values() if part.unread), default=None)
@@ -136,16 +141,7 @@ class Spool:
 
     def sync(self) -> None:
         """Flush to disk what was appended, note the cursor, and tell who waits for it."""
-        with self._lock:
-            pending = self._writer.begin_sync()
-        if pending is not None:
-            descriptor, position = pending
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
-            with self._lock:
-                self._writer.end_sync(position)
+        flush(self._writer, self._lock)
         self._note_cursor()
         with self._lock:
             durable, due = self._writer.durable_end, []

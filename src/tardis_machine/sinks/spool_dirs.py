@@ -8,8 +8,10 @@ from pathlib import Path
 import structlog
 
 from tardis_machine.model.errors import SinkUnavailableError
+from tardis_machine.sinks.lanes import KeyOf
 from tardis_machine.sinks.log import segment_path, segments
 from tardis_machine.sinks.log_writer import DirectoryLock, LogWriter, close_left_segment
+from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import (
     SEGMENT_BYTES,
     SEGMENTS_AT_LEAST,
@@ -19,6 +21,10 @@ from tardis_machine.sinks.spool import (
 )
 
 log = structlog.get_logger(__name__)
+
+SHELF = "shelf"
+LOWEST_NUMBER = 1_000_000
+"""Segments are numbered from here on, which leaves room for what must be read before them."""
 
 
 def open_spool(
@@ -39,10 +45,24 @@ def open_spool(
         OSError: the directory cannot be used.
     """
     writer = _first_free(root, min(segment_bytes, max_bytes // SEGMENTS_AT_LEAST))
+    writer.number_after(LOWEST_NUMBER)
+    _unshelve(writer.directory, writer.end.segment)
     for other in _spool_directories(root):
         if other != writer.directory:
             _take_over(other, writer)
     return Spool(writer, max_bytes, on_lost)
+
+
+def open_shelf(
+    spool: Spool,
+    max_bytes: int,
+    key_of: KeyOf,
+    on_lost: Callable[[int], None] = lambda _: None,
+) -> Shelf:
+    """Open the shelf beside a spool, which has read what an earlier one held."""
+    segment_bytes = min(SEGMENT_BYTES, max_bytes // SEGMENTS_AT_LEAST)
+    writer = LogWriter(spool.directory / SHELF, segment_bytes=segment_bytes)
+    return Shelf(writer, max_bytes, key_of, on_lost)
 
 
 def _first_free(root: Path, segment_bytes: int) -> LogWriter:
@@ -58,9 +78,23 @@ def _spool_directories(root: Path) -> Iterator[Path]:
             yield path
 
 
+def _unshelve(directory: Path, last: int) -> None:
+    """Move what a dead process had on its shelf before everything else: it is the oldest."""
+    left = segments(directory / SHELF)
+    if not left:
+        return
+    known = segments(directory)
+    first = (known[0].number if known else last + 1) - len(left)
+    for number, segment in enumerate(left, first):
+        if not segment.is_closed:
+            close_left_segment(segment)
+        path = segment_path(directory / SHELF, segment.number, is_closed=True)
+        path.rename(segment_path(directory, number, is_closed=True))
+
+
 def _take_over(other: Path, writer: LogWriter) -> None:
     """Move the segments of a dead process behind ours."""
-    left = segments(other)
+    left = segments(other) or segments(other / SHELF)
     if not left:
         return
     try:
@@ -68,6 +102,7 @@ def _take_over(other: Path, writer: LogWriter) -> None:
     except SinkUnavailableError:
         return
     try:
+        _unshelve(other, LOWEST_NUMBER)
         _move_segments(other, writer)
     finally:
         lock.release()

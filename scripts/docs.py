@@ -6,6 +6,7 @@
 import sys
 import types
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin
 
@@ -18,6 +19,8 @@ from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
+from tardis_machine.sinks.registry import PublishingSettings
+from tardis_machine.sinks.settings import BusSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -170,11 +173,47 @@ def summary(owner: type) -> str:
     return (owner.__doc__ or owner.__name__).splitlines()[0].rstrip(".")
 
 
+def bus_document(path: Path, bus: BusSettings) -> str:
+    """Return the page of a bus with its own options in their place, between the two marks."""
+    own = [
+        option
+        for option in options_of(PublishingSettings)
+        if option.names.prefix == bus.bus and len(option.path) == OWN_PATH_LENGTH
+    ]
+    # What only this bus has comes first; what all have is better known.
+    options = sorted(own, key=lambda option: option.field not in type(bus).__annotations__)
+    lines = [
+        "",
+        *table(("Flag", "Variable", "TOML key", "Default", "Meaning"), map(row_of, options)),
+    ]
+    lines += ["", BUS_RULE.format(bus=bus.bus), ""]
+    before, mark, rest = path.read_text().partition(BUS_START)
+    _, end, after = rest.partition(BUS_END)
+    if not (mark and end):
+        sys.exit(f"{path.name} has no place for settings: {BUS_START} and {BUS_END}")
+    return before + mark + "\n".join(lines) + end + after
+
+
+OWN_PATH_LENGTH = 2
+"""Path of an option that a bus declares itself: the bus, the option."""
+
+BUS_START = "<!-- settings, written by `make docs` -->\n"
+BUS_END = "<!-- end of settings -->"
+BUS_RULE = """\
+Every option of delivery, `event-bus-…`, can have a value for this bus alone as `{bus}-…`, except
+the producer id: see [settings](../settings.md)."""
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "settings.md": settings_document,
     "metrics.md": metrics_document,
     "data-types.md": data_types_document,
     "tables.md": tables_document,
+    **{
+        f"buses/{bus.bus}.md": partial(bus_document, DOCS / "buses" / f"{bus.bus}.md", bus)
+        for bus in PublishingSettings().buses
+        if bus.bus != "console"
+    },
 }
 
 

@@ -99,6 +99,8 @@ class Command:
 
     async def kill(self) -> None:
         """Kill every process of the command at once."""
+        if not self.is_running:
+            return
         self.note_peak()
         top = psutil.Process(self.pid)
         # Held still first: what one has left must not be noticed by another.
@@ -204,7 +206,11 @@ class Server:
         timeout = aiohttp.ClientTimeout(total=None, sock_read=END_SECONDS)
         connector = aiohttp.TCPConnector(force_close=True)
         self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self._end()
+            raise
         return self
 
     async def __aexit__(
@@ -213,6 +219,8 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         await self._session.close()
-        if self.command.is_running:
-            await self.command.kill()
+        await self.command.kill()

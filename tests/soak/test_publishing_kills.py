@@ -128,6 +128,8 @@ async def kill_job_at_random(figures: Figures, job: Job) -> None:
         if not await job.is_beyond(minutes if is_whole else max(minutes, settled)):
             return
         await asyncio.sleep(chance.uniform(0, SHORT_PAUSE_SECONDS))
+        if not job.command.is_running:
+            return
         settled = job.settled_minutes()
         if is_whole:
             await job.command.kill()

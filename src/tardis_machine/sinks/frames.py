@@ -5,7 +5,6 @@ very bytes that a client gets; the publisher answers with `ACK` once all their e
 safe on disk, or given up and counted.
 """
 
-import asyncio
 import struct
 from enum import IntEnum
 from typing import NamedTuple
@@ -51,7 +50,7 @@ class Frame(NamedTuple):
     kind: Kind
     stream: int
     sequence: int
-    payload: bytes
+    payload: bytes | bytearray
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -87,24 +86,12 @@ class Status(msgspec.Struct, frozen=True):
     """In the Prometheus text format."""
 
 
-def pack_frame_header(kind: Kind, stream: int, sequence: int, payload_bytes: int) -> bytes:
-    """Return what stands before a payload."""
-    return HEADER.pack(payload_bytes, kind, stream, sequence)
-
-
-async def read_frame(reader: asyncio.StreamReader) -> Frame:
-    """Read one frame; IncompleteReadError when the connection ends."""
-    length, kind, stream, sequence = HEADER.unpack(await reader.readexactly(HEADER.size))
-    payload = await reader.readexactly(length) if length else b""
-    return Frame(Kind(kind), stream, sequence, payload)
-
-
 def pack_sequences(sequences: list[int]) -> bytes:
     """Return the payload of an `ACK`."""
     return struct.pack(f"<{len(sequences)}Q", *sequences)
 
 
-def unpack_sequences(payload: bytes) -> tuple[int, ...]:
+def unpack_sequences(payload: bytes | bytearray) -> tuple[int, ...]:
     """Return what an `ACK` acknowledges."""
     return struct.unpack(f"<{len(payload) // _SEQUENCES.size}Q", payload)
 

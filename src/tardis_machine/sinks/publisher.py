@@ -50,16 +50,16 @@ class Stream:
             on_reject=publisher.reject,
         )
 
-    async def publish(self, lines: bytes, ticket: Ticket) -> None:
+    async def publish(self, lines: bytes | bytearray, ticket: Ticket) -> None:
         """Publish NDJSON lines; returns when every bus has taken, kept or dropped their events."""
         envelopes = self._encode(lines)
         await self._publisher.accept(envelopes, self._prefix, self.context, ticket)
 
-    def prime(self, lines: bytes) -> None:
+    def prime(self, lines: bytes | bytearray) -> None:
         """Count lines that were published before, so that ordinals go on after them."""
         self._encoder.encode(self._publisher.decode(lines), 0)
 
-    def _encode(self, lines: bytes) -> list[Envelope]:
+    def _encode(self, lines: bytes | bytearray) -> list[Envelope]:
         records = self._publisher.decode(lines)
         self._publisher.count_filtered(records)
         return self._encoder.encode(records, self._publisher.clock())
@@ -137,7 +137,7 @@ class Publisher:
         for bus in self.buses:
             bus.outbox.is_pressed = is_pressed and bus.is_lagging
 
-    def decode(self, lines: bytes) -> Sequence[NormalizedRecord]:
+    def decode(self, lines: bytes | bytearray) -> Sequence[NormalizedRecord]:
         """Read NDJSON; a line that cannot be read is dropped and counted."""
         try:
             return decode_lines(lines)
@@ -168,7 +168,7 @@ class Publisher:
         buses = {bus.name: bus.status() for bus in self.buses}
         return Status(buses, expose(self._registry.collect()))
 
-    def _decode_each(self, lines: bytes) -> Iterable[NormalizedRecord]:
+    def _decode_each(self, lines: bytes | bytearray) -> Iterable[NormalizedRecord]:
         for line in lines.splitlines():
             try:
                 yield from decode_lines(line)

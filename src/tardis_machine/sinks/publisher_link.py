@@ -6,21 +6,19 @@ publisher was restarted; how many bytes are kept for it is bounded, then the ove
 
 import asyncio
 import itertools
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import structlog
 
 from tardis_machine.bronze.envelope import Origin
+from tardis_machine.sinks.channel import Channel, connect
 from tardis_machine.sinks.frames import (
     Hello,
     Kind,
     Redrive,
     Status,
     StreamContext,
-    pack_frame_header,
-    read_frame,
     tail_of,
     unpack_sequences,
 )
@@ -130,7 +128,7 @@ class Link:
         self._held_bytes = 0
         self._numbers = itertools.count(1)
         self._sequences = itertools.count(1)
-        self._writer: asyncio.StreamWriter | None = None
+        self._channel: Channel | None = None
         self._room = asyncio.Event()
         self._has_given_up = False
         self._is_leaving = False
@@ -187,26 +185,28 @@ class Link:
         pause = FIRST_RECONNECT_SECONDS
         while True:
             try:
-                reader, writer = await asyncio.open_unix_connection(self._path)
+                channel = await connect(str(self._path))
             except OSError:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_RECONNECT_SECONDS)
                 continue
             pause = FIRST_RECONNECT_SECONDS
-            try:
-                self._resume(writer)
-                await self._listen(reader)
-            except (asyncio.IncompleteReadError, ConnectionError):
-                log.warning("publisher connection lost", held_bytes=self._held_bytes)
-            finally:
-                self._writer = self.status = None
-                writer.close()
-                with suppress(ConnectionError):
-                    await writer.wait_closed()
+            async with channel:
+                await self._talk(channel)
 
-    def _resume(self, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, channel: Channel) -> None:
+        """Use a connection until it fails."""
+        try:
+            self._resume(channel)
+            await self._listen(channel)
+        except OSError:
+            log.warning("publisher connection lost", held_bytes=self._held_bytes)
+        finally:
+            self._channel = self.status = None
+
+    def _resume(self, channel: Channel) -> None:
         """Tell a new publisher everything that the last one did not settle."""
-        self._writer = writer
+        self._channel = channel
         self._write(Kind.HELLO, 0, 0, msgspec.msgpack.encode(Hello(self._window_bytes)))
         for stream in self._streams.values():
             context = msgspec.msgpack.encode(stream.context)
@@ -218,9 +218,9 @@ class Link:
         if self._is_leaving:
             self._write(Kind.BYE, 0, 0, b"")
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
+    async def _listen(self, channel: Channel) -> None:
         while True:
-            frame = await read_frame(reader)
+            frame = await channel.read()
             if frame.kind is Kind.ACK:
                 self._settle(unpack_sequences(frame.payload))
             elif frame.kind is Kind.STATUS:
@@ -239,12 +239,8 @@ class Link:
         self._room.set()
 
     def _write(self, kind: Kind, stream: int, sequence: int, payload: bytes) -> None:
-        writer = self._writer
-        if writer is None or writer.is_closing():
-            return
-        writer.write(pack_frame_header(kind, stream, sequence, len(payload)))
-        if payload:
-            writer.write(payload)
+        if self._channel is not None:
+            self._channel.send(kind, stream, sequence, payload)
 
     def _has_room(self, size: int) -> bool:
         return not self._held_bytes or self._held_bytes + size <= self._window_bytes
@@ -281,6 +277,6 @@ class Link:
         self._report_loss()
 
     def _report_loss(self) -> None:
-        if self._lost and self._writer is not None:
+        if self._lost and self._channel is not None:
             self._write(Kind.LOST, 0, 0, str(self._lost).encode())
             self._lost = 0

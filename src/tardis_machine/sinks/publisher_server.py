@@ -10,22 +10,20 @@ from functools import partial
 import msgspec
 import structlog
 
+from tardis_machine.sinks.channel import Channel
 from tardis_machine.sinks.frames import (
     Frame,
     Hello,
     Kind,
     Redrive,
     StreamContext,
-    pack_frame_header,
     pack_sequences,
-    read_frame,
 )
 from tardis_machine.sinks.publisher import Publisher, Stream
 from tardis_machine.sinks.tickets import Ticket
 
 log = structlog.get_logger(__name__)
 
-DISCARDED_BYTES = 1 << 16
 STATUS_SECONDS = 0.5
 FIRST_CONNECTION_SECONDS = 1.5
 PRESSED_SHARE = 0.5
@@ -35,49 +33,57 @@ PRESSED_SHARE = 0.5
 class Connection:
     """One server, or one worker of it."""
 
-    def __init__(
-        self, publisher: Publisher, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, publisher: Publisher, channel: Channel) -> None:
         self._publisher = publisher
-        self._reader = reader
-        self._writer = writer
+        self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._streams: dict[int, Stream] = {}
         self._settled: deque[tuple[int, int]] = deque()
         self._is_flushing = False
         self._held_bytes = 0
         self._window_bytes = 0
+        self._is_closed = asyncio.Event()
+        self._reading: asyncio.Task[None] | None = None
         self.left = asyncio.Event()
         """Nothing more will come."""
         self.gone = asyncio.Event()
-        self._reading = asyncio.create_task(self._read(), name="publisher connection")
+        """The connection has ended."""
 
     async def serve(self) -> None:
         """Take frames until the server goes; after `stop_reading`, only wait for that."""
+        self._reading = asyncio.create_task(self._read(), name="publisher connection")
+        closing = asyncio.create_task(self._is_closed.wait())
         try:
-            await asyncio.wait({self._reading})
+            await asyncio.wait({self._reading, closing}, return_when="FIRST_COMPLETED")
             self.left.set()
-            with suppress(ConnectionError):
-                while await self._reader.read(DISCARDED_BYTES):
-                    pass
+            if not self._is_closed.is_set():
+                waiting = asyncio.create_task(self._channel.wait_until_closed())
+                await asyncio.wait({waiting, closing}, return_when="FIRST_COMPLETED")
+                waiting.cancel()
+            await self._channel.wait_until_sent()
         finally:
             self._reading.cancel()
-            self._writer.close()
+            closing.cancel()
             self.gone.set()
 
     def stop_reading(self) -> None:
         """Take no more frames; what was not taken stays unacknowledged."""
-        self._reading.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
 
     def close(self) -> None:
         """End the connection when what was written to it is sent."""
-        self._reading.cancel()
-        self._writer.close()
+        self._is_closed.set()
 
     async def _read(self) -> None:
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             while True:
-                await self._take(await read_frame(self._reader))
+                await self._take(await self._channel.read())
+        except OSError:
+            return
+        except Exception:
+            # The server sends again what was not settled; one bad frame must not stop others.
+            log.exception("publisher connection failed")
 
     def send_status(self, payload: bytes) -> None:
         """Tell the server how publishing is doing."""
@@ -123,6 +129,8 @@ class Connection:
             redrive = msgspec.msgpack.decode(frame.payload, type=Redrive)
             await self._publisher.redrive(redrive, stream.context, ticket)
         ticket.complete()
+        # Reading does not wait while there is something to read; the others want their turn.
+        await asyncio.sleep(0)
 
     def _settle(self, sequence: int, size: int) -> None:
         """Note a settled frame, from any thread; one wake-up serves a burst of them."""
@@ -134,8 +142,7 @@ class Connection:
                 self._loop.call_soon_threadsafe(self.flush)
 
     def _send(self, kind: Kind, payload: bytes) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(pack_frame_header(kind, 0, 0, len(payload)) + payload)
+        self._channel.send(kind, 0, 0, payload)
 
 
 class PublisherServer:
@@ -144,21 +151,26 @@ class PublisherServer:
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
         self._connections: set[Connection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._has_served = asyncio.Event()
 
     @asynccontextmanager
     async def listen(self, listener: socket.socket) -> AsyncIterator[None]:
         """Serve while the body runs."""
-        server = await asyncio.start_unix_server(self._serve, sock=listener)
-        status = asyncio.create_task(self._report(), name="status")
+        listener.setblocking(False)
+        running = [
+            asyncio.create_task(self._accept(listener), name="accept"),
+            asyncio.create_task(self._report(), name="status"),
+        ]
         try:
             yield
         finally:
-            status.cancel()
-            server.close()
+            for task in running:
+                task.cancel()
             self.send_status()
             for connection in self._connections:
                 connection.close()
+            await asyncio.gather(*running, *self._tasks, return_exceptions=True)
 
     async def wait_until_left(self) -> None:
         """Wait until every server has said that nothing more will come."""
@@ -185,14 +197,23 @@ class PublisherServer:
             connection.flush()
             connection.send_status(payload)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(self._publisher, reader, writer)
-        self._connections.add(connection)
-        self._has_served.set()
-        try:
-            await connection.serve()
-        finally:
-            self._connections.discard(connection)
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, _ = await loop.sock_accept(listener)
+            task = asyncio.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, peer: socket.socket) -> None:
+        async with Channel(peer) as channel:
+            connection = Connection(self._publisher, channel)
+            self._connections.add(connection)
+            self._has_served.set()
+            try:
+                await connection.serve()
+            finally:
+                self._connections.discard(connection)
 
     async def _report(self) -> None:
         while True:

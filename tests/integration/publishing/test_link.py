@@ -76,8 +76,7 @@ class Exchange:
         publisher = Publisher([bus], CollectorRegistry(), now_us)
         publisher.start()
         server = PublisherServer(publisher)
-        listener = self._listener.dup()
-        async with server.listen(listener):
+        async with server.listen(self._listener):
             yield bus
         await server.wait_until_gone()
         await asyncio.to_thread(bus.stop, 5)

@@ -1,0 +1,290 @@
+"""Publishing: what it costs the server, and how fast the publisher process is on each bus.
+
+The server part replays the same minutes over HTTP with publishing off, to a live bus and to a dead
+broker, and compares the CPU of the server process alone. The publisher part counts events per CPU
+second of the publisher process, from NDJSON to the acknowledgement of a real local server.
+"""
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.processes import free_ports, running, wait_until_healthy
+from benchmarks.publishing_share import client_share
+from benchmarks.replay import SCENARIOS, Feed, replay, write_feed
+from tardis_machine.app.api import replay_normalized
+from tardis_machine.app.keywords import settings_of
+from tardis_machine.app.publishing import Bootstrap, connected_publisher
+from tardis_machine.bronze.envelope import Origin
+from tardis_machine.model.control import encode_lines
+from tardis_machine.sinks.publisher_client import PublisherClient
+from tardis_machine.sinks.registry import PublishingSettings
+from tardis_machine.sinks.supervisor import PublisherProcess, running_process
+from tardis_machine.telemetry.logs import LogSettings
+from tests.servers.event_hubs import EventHubs
+from tests.servers.kafka import Kafka
+from tests.servers.kinesis import Kinesis
+from tests.servers.nats import Nats
+from tests.servers.readers import connect_nats, kinesis_client
+from tests.servers.redis import Redis
+
+ROOT = Path(__file__).parent.parent
+SERVER = f"{sys.executable} -m tardis_machine serve --log-format json"
+NORMALIZED = next(scenario for scenario in SCENARIOS if scenario.path == "/replay-normalized")
+TARGETS = {"kafka": 150_000, "redis": 60_000, "nats": 40_000}
+PACED_EVENTS_PER_SECOND = 20_000
+PACED_SECONDS = 5
+META = {"request_id": "bench", "transport": "job", "route": "publish", "app_version": "0"}
+
+
+def own_cpu_seconds(pid: int) -> float:
+    """Return user and system seconds of one process, without its children."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def server_cpu_us(cache: Path, feed: Feed, flags: list[str]) -> float:
+    """Return the CPU of the server process per message of one replay."""
+    port = free_ports()
+    command = [*SERVER.split(), "--port", str(port), "--cache-dir", str(cache), "--offline", *flags]
+    with running(command, ROOT) as process:
+        wait_until_healthy(port)
+        before = own_cpu_seconds(process.pid)
+        asyncio.run(replay(port, NORMALIZED, feed))
+        return (own_cpu_seconds(process.pid) - before) / feed.messages * 1e6
+
+
+def measure_server(folder: Path, minutes: int, rate: int, runs: int) -> None:
+    """Print the server's CPU per message with and without publishing."""
+    cache = folder / "cache"
+    feed = write_feed(cache, "bitmex", minutes, rate)
+    dead = free_ports()
+    modes = {
+        "off": [],
+        "files": ["--files-dir", str(folder / "bus")],
+        "dead broker": ["--kafka-brokers", f"127.0.0.1:{dead}", "--kafka-topic", "bronze"],
+    }
+    shared = ["--event-bus-spool-dir", str(folder / "spool"), "--event-bus-drain-timeout-ms", "0"]
+    best = dict.fromkeys(modes, float("inf"))
+    for _ in range(runs):
+        for mode, flags in modes.items():
+            extra = [*flags, *shared] if flags else []
+            best[mode] = min(best[mode], server_cpu_us(cache, feed, extra))
+    print(f"server process, HTTP trade + book_change, {feed.messages:,} messages")
+    for mode, cost in best.items():
+        target = "" if mode == "off" else "   target 1.15 ×"
+        print(f"  {mode:12} {cost:6.2f} µs/message  {cost / best['off']:.2f} ×{target}", flush=True)
+
+
+def event_chunks(cache: Path, minutes: int) -> list[bytes]:
+    """Return NDJSON of trades and book changes, about a thousand lines each."""
+
+    async def read() -> list[bytes]:
+        stream = replay_normalized(
+            "bitmex",
+            "2024-03-01",
+            f"2024-03-01T00:{minutes:02d}",
+            data_types=["trade", "book_change"],
+            cache_dir=str(cache),
+            offline=True,
+        )
+        return [encode_lines(chunk) async for chunk in stream.chunks()]
+
+    lines = b"".join(asyncio.run(read())).splitlines(keepends=True)
+    return [b"".join(lines[start : start + 1000]) for start in range(0, len(lines), 1000)]
+
+
+async def with_publisher(
+    settings: PublishingSettings,
+    folder: Path,
+    body: Callable[[PublisherProcess, PublisherClient], Any],
+) -> Any:
+    """Run something with a publisher process and a connection to it."""
+    bootstrap = Bootstrap(settings, LogSettings(), folder)
+    async with (
+        running_process("tardis_machine.app.publisher", bootstrap, 30) as process,
+        connected_publisher(process.path, settings) as client,
+    ):
+        assert client is not None
+        try:
+            return await body(process, client)
+        finally:
+            process.drain()
+
+
+def events_per_cpu_second(
+    settings: PublishingSettings, folder: Path, chunks: list[bytes], repeats: int
+) -> float:
+    """Return events per CPU second of the publisher process, acknowledgements included."""
+
+    async def body(process: PublisherProcess, client: PublisherClient) -> float:
+        await publish(client, chunks[:1])
+        pid = process.process_id
+        assert pid is not None
+        before = own_cpu_seconds(pid)
+        for _ in range(repeats):
+            await publish(client, chunks)
+        used = own_cpu_seconds(pid) - before
+        return sum(chunk.count(b"\n") for chunk in chunks) * repeats / used
+
+    return float(asyncio.run(with_publisher(settings, folder, body)))
+
+
+async def publish(client: PublisherClient, chunks: list[bytes]) -> None:
+    """Publish chunks as one stream and wait for their acknowledgement."""
+    stream = client.stream(Origin.REPLAY, META, waits=True)
+    for chunk in chunks:
+        await stream.publish(chunk)
+    stream.close()
+    await stream.wait_until_settled()
+
+
+def paced_latency(settings: PublishingSettings, folder: Path, chunks: list[bytes]) -> list[float]:
+    """Return the seconds from hand-over to acknowledgement of frames at a steady rate."""
+    lines = b"".join(chunks).splitlines(keepends=True)
+    per_frame = PACED_EVENTS_PER_SECOND // 100
+
+    async def body(_: PublisherProcess, client: PublisherClient) -> list[float]:
+        await publish(client, chunks[:1])
+        started = asyncio.get_running_loop().time()
+        async with asyncio.TaskGroup() as tasks:
+            frames = []
+            for number in range(PACED_SECONDS * 100):
+                await asyncio.sleep(max(0, started + number / 100 - time.monotonic()))
+                first = number * per_frame % (len(lines) - per_frame)
+                frame = b"".join(lines[first : first + per_frame])
+                frames.append(tasks.create_task(timed(client, frame)))
+        return [frame.result() for frame in frames]
+
+    return list(asyncio.run(with_publisher(settings, folder, body)))
+
+
+async def timed(client: PublisherClient, frame: bytes) -> float:
+    started = time.monotonic()
+    await publish(client, [frame])
+    return time.monotonic() - started
+
+
+@contextmanager
+def kafka(topic: str = "bronze") -> Iterator[dict[str, Any]]:
+    with Kafka() as server:
+        server.create_topic(topic)
+        yield {"kafka": {"brokers": [server.address], "topic": topic}}
+
+
+@contextmanager
+def redis() -> Iterator[dict[str, Any]]:
+    with Redis() as server:
+        yield {"redis": {"url": server.address, "stream": "bronze", "max_length": 100_000}}
+
+
+@contextmanager
+def nats() -> Iterator[dict[str, Any]]:
+    async def create(address: str) -> None:
+        async with await connect_nats(address) as client:
+            await client.jetstream().add_stream(name="bronze", subjects=["bronze.>"])
+
+    with Nats() as server:
+        asyncio.run(create(server.address))
+        yield {"nats": {"servers": [server.address], "subject": "bronze.events"}}
+
+
+@contextmanager
+def kinesis() -> Iterator[dict[str, Any]]:
+    async def create(address: str) -> None:
+        async with kinesis_client(address) as client:
+            await client.create_stream(StreamName="bronze", ShardCount=4)
+
+    with Kinesis() as server:
+        asyncio.run(create(server.address))
+        time.sleep(1)
+        keys = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
+        yield {"kinesis": {"stream": "bronze", "endpoint_url": server.address, **keys}}
+
+
+@contextmanager
+def event_hubs() -> Iterator[dict[str, Any]]:
+    with EventHubs() as server:
+        server.create_hub("bronze", 4)
+        yield {"event_hubs": {"connection_string": server.address, "event_hub_name": "bronze"}}
+
+
+@contextmanager
+def files() -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield {"files": {"dir": str(Path(folder) / "bus")}}
+
+
+BUSES = {"files": files, "kafka": kafka, "redis": redis, "nats": nats}
+SLOW_BUSES = {"kinesis": kinesis, "event-hubs": event_hubs}
+
+
+def measure_publisher(folder: Path, chunks: list[bytes], repeats: int, chosen: set[str]) -> None:
+    """Print events per CPU second of the publisher process on each bus."""
+    print("publisher process, NDJSON to acknowledgement, events per CPU second")
+    for name, start in BUSES.items():
+        if name not in chosen:
+            continue
+        with start() as options:
+            settings = settings_of(PublishingSettings, options)
+            rate = events_per_cpu_second(settings, folder / name, chunks, repeats)
+            target = f"   target {TARGETS[name]:,}" if name in TARGETS else ""
+            print(f"  {name:12} {rate:10,.0f}{target}", flush=True)
+            if name == "kafka":
+                times = sorted(paced_latency(settings, folder / "paced", chunks))
+                p99 = statistics.quantiles(times, n=100)[98]
+                print(
+                    f"  kafka at {PACED_EVENTS_PER_SECOND:,} events/s, to the acknowledgement: "
+                    f"p50 {statistics.median(times) * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms",
+                    flush=True,
+                )
+
+
+def measure_slow_buses(folder: Path, chunks: list[bytes], chosen: set[str]) -> None:
+    """Print rate and the client library's share of the CPU, where the library is the cost."""
+    for name, start in SLOW_BUSES.items():
+        if name not in chosen:
+            continue
+        with start() as options:
+            settings = settings_of(PublishingSettings, options)
+            rate = events_per_cpu_second(settings, folder / name, chunks[:5], 1)
+            share = client_share(settings, folder / f"{name}-share", chunks[:5])
+            print(
+                f"  {name:12} {rate:10,.0f}   client library {share:.0%} of the CPU, ours "
+                f"{1 - share:.0%}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=int, default=5)
+    parser.add_argument("--rate", type=int, default=500, help="messages per second and symbol")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--bus", action="append", choices=[*BUSES, *SLOW_BUSES])
+    parser.add_argument("--no-server", action="store_true", help="leave the server part out")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, ExitStack():
+        folder = Path(name)
+        if not arguments.no_server:
+            measure_server(folder, arguments.minutes, arguments.rate, arguments.runs)
+        cache = folder / "events"
+        feed = write_feed(cache, "bitmex", 1, arguments.rate * 2)
+        chunks = event_chunks(cache, 1)
+        print(f"calibration: {feed.round_trip_us:.2f} µs per orjson round trip of a raw message")
+        chosen = set(arguments.bus or [*BUSES, *SLOW_BUSES])
+        measure_publisher(folder, chunks, 3, chosen)
+        measure_slow_buses(folder, chunks, chosen)
+
+
+if __name__ == "__main__":
+    main()

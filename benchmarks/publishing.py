@@ -208,7 +208,8 @@ def kinesis() -> Iterator[dict[str, Any]]:
         asyncio.run(create(server.address))
         time.sleep(1)
         keys = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
-        yield {"kinesis": {"stream": "bronze", "endpoint_url": server.address, **keys}}
+        options = {"stream": "bronze", "endpoint_url": server.address, "max_shard_rate": 0}
+        yield {"kinesis": {**options, **keys}}
 
 
 @contextmanager

@@ -1,43 +1,70 @@
-"""How much of the publisher's CPU is spent inside a client library, by samples of its threads."""
+"""How much of the publisher's CPU is spent inside a client library, by a profile of its threads."""
 
 import asyncio
-import sys
+import cProfile
+import pstats
 import threading
 import time
 from collections import Counter
 from pathlib import Path
-from types import FrameType
+from typing import Any, TypeAlias
 
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.envelope import Origin
 from tardis_machine.sinks.frames import StreamContext
-from tardis_machine.sinks.publisher import Publisher, open_publisher
+from tardis_machine.sinks.publisher import open_publisher
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.tickets import Ticket
 
-SAMPLE_SECONDS = 0.002
-WAITING = (
-    "selectors.py",
-    "threading.py",
-    "queue.py",
-    "concurrent/futures",
-    "asyncio/base_events.py",
-)
-OURS = "tardis_machine"
+OURS = "/src/tardis_machine/"
+CLIENTS = ("/aiobotocore/", "/botocore/", "/aiohttp/", "/azure/")
+ROUNDS = 30
+"""So deep may the standard library call itself before it is clear whom it works for."""
+
+Function: TypeAlias = tuple[str, int, str]
+
+
+class ThreadProfiles:
+    """Profiles every thread that is started while it is in use, in CPU time."""
+
+    def __init__(self) -> None:
+        self._profiles: list[cProfile.Profile] = []
+
+    def __enter__(self) -> "ThreadProfiles":
+        self._begin()
+        threading.setprofile(lambda *_: self._begin())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        threading.setprofile(None)  # type: ignore[arg-type]
+        self._profiles[0].disable()
+
+    def _begin(self) -> None:
+        profile = cProfile.Profile(time.thread_time)
+        profile.enable()
+        self._profiles.append(profile)
+
+    def functions(self) -> dict[Function, Any]:
+        """Return what is known of every function, over all threads."""
+        merged = pstats.Stats(self._profiles[0])
+        for profile in self._profiles[1:]:
+            merged.add(profile)
+        return dict(merged.stats)  # type: ignore[attr-defined]
 
 
 def client_share(settings: PublishingSettings, folder: Path, chunks: list[bytes]) -> float:
-    """Return the share of busy samples that are inside foreign code called by the sink."""
-    counts: Counter[str] = Counter()
-    ended = threading.Event()
-    sampler = threading.Thread(target=sample, args=(counts, ended, threading.get_ident()))
-    sampler.start()
-    try:
+    """Return the share of CPU time that is spent in the client library of the sink."""
+    with ThreadProfiles() as profiles:
         asyncio.run(publish_here(settings, folder, chunks))
-    finally:
-        ended.set()
-        sampler.join()
-    return counts["client"] / max(1, counts.total())
+    functions = profiles.functions()
+    shares = client_shares(functions)
+    seconds: Counter[bool] = Counter()
+    for function, (_, _, own_seconds, _, _) in functions.items():
+        share = shares.get(function)
+        if share is not None:
+            seconds[True] += share * own_seconds
+            seconds[False] += (1 - share) * own_seconds
+    return seconds[True] / seconds.total()
 
 
 async def publish_here(settings: PublishingSettings, folder: Path, chunks: list[bytes]) -> None:
@@ -52,37 +79,32 @@ async def publish_here(settings: PublishingSettings, folder: Path, chunks: list[
         await stream.publish(chunk, ticket)
     ticket.complete()
     await asyncio.to_thread(done.wait)
-    stop(publisher)
-
-
-def stop(publisher: Publisher) -> None:
     for bus in publisher.buses:
         bus.stop(5)
 
 
-def sample(counts: Counter[str], ended: threading.Event, main_thread: int) -> None:
-    """Look at all other threads again and again, and note whose code is running."""
-    own = threading.get_ident()
-    while not ended.is_set():
-        time.sleep(SAMPLE_SECONDS)
-        for thread, frame in sys._current_frames().items():
-            if thread != own and (kind := kind_of(frame)):
-                counts[kind] += 1
+def client_shares(functions: dict[Function, Any]) -> dict[Function, float]:
+    """Return for each function how much of its time is the client's.
+
+    The standard library works for whoever called it, through as many calls as it takes.
+    """
+    known = {function: share for function in functions if (share := _known_share(function)) >= 0}
+    shares = dict(known)
+    for _ in range(ROUNDS):
+        for function, (_, _, _, _, callers) in functions.items():
+            if function not in known:
+                weights = [
+                    (seconds[2], shares[caller])
+                    for caller, seconds in callers.items()
+                    if caller in shares
+                ]
+                total = sum(weight for weight, _ in weights)
+                if total:
+                    shares[function] = sum(weight * share for weight, share in weights) / total
+    return shares
 
 
-def kind_of(frame: FrameType) -> str | None:
-    """Return whose code a stack is in; None when it waits."""
-    top: FrameType | None = frame
-    if any(part in frame.f_code.co_filename for part in WAITING):
-        return None
-    while top is not None:
-        name = top.f_code.co_filename
-        if OURS in name and "site-packages" not in name:
-            return "ours" if top is frame or not is_client(frame) else "client"
-        top = top.f_back
-    return "client" if is_client(frame) else None
-
-
-def is_client(frame: FrameType) -> bool:
-    """Say whether foreign code is between the top of a stack and ours."""
-    return "site-packages" in frame.f_code.co_filename and "msgspec" not in frame.f_code.co_filename
+def _known_share(function: Function) -> float:
+    if OURS in function[0]:
+        return 0.0
+    return 1.0 if any(library in function[0] for library in CLIENTS) else -1.0

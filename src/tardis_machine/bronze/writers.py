@@ -81,14 +81,22 @@ def write_book_change(payload: pb.BookChange, read: ReadTime) -> WriteRecord:
     bid_prices, bid_amounts = payload.bid_prices, payload.bid_amounts
     ask_prices, ask_amounts = payload.ask_prices, payload.ask_amounts
 
+    has_bids = has_asks = False
+
     def write(record: BookChange) -> int:
+        nonlocal has_bids, has_asks
         timestamp.seconds, timestamp.nanos, digits = read(record.timestamp)
         payload.is_snapshot = record.is_snapshot
         bids, asks = record.bids, record.asks
-        bid_prices[:] = [level.price for level in bids]
-        bid_amounts[:] = [level.amount for level in bids]
-        ask_prices[:] = [level.price for level in asks]
-        ask_amounts[:] = [level.amount for level in asks]
+        # Most changes are of one side; leaving the other one empty costs nothing.
+        if bids or has_bids:
+            has_bids = bool(bids)
+            bid_prices[:] = [level.price for level in bids]
+            bid_amounts[:] = [level.amount for level in bids]
+        if asks or has_asks:
+            has_asks = bool(asks)
+            ask_prices[:] = [level.price for level in asks]
+            ask_amounts[:] = [level.amount for level in asks]
         return digits << 1
 
     return write

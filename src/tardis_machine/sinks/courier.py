@@ -7,7 +7,7 @@ import structlog
 
 from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.backoff import Backoff
-from tardis_machine.sinks.base import Event, Outcome, Result, Sink
+from tardis_machine.sinks.base import OK, Event, Outcome, Result, Sink
 from tardis_machine.sinks.fifo import Batch, Entry
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
@@ -151,9 +151,7 @@ class Courier(threading.Thread):
             if not isinstance(error, SinkError):
                 log.exception("sink failed to send", bus=self._meter.bus)
             results = [Result(Outcome.CLIENT_LOST, "client_failed", str(error))] * len(events)
-        outcomes = {result.outcome for result in results}
-        outcome = outcomes.pop().value if len(outcomes) == 1 else "mixed"
-        self._meter.sent(events, outcome, time.monotonic() - started)
+        self._meter.sent(events, _outcome_of(results), time.monotonic() - started)
         return results
 
     def _follow(self, aftermath: Aftermath) -> None:
@@ -193,3 +191,11 @@ class Courier(threading.Thread):
         except Exception:
             log.exception("sink failed to close", bus=self._meter.bus)
         self._reporter.change(BusState.CLOSED)
+
+
+def _outcome_of(results: list[Result]) -> str:
+    """Return the outcome of a whole batch."""
+    if results.count(OK) == len(results):
+        return Outcome.OK.value
+    outcomes = {result.outcome for result in results}
+    return outcomes.pop().value if len(outcomes) == 1 else "mixed"

@@ -15,6 +15,7 @@ from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
 
 _series_of = attrgetter("series")
 _CACHED_CHILDREN = 4096
+_CACHED_SERIES = 131_072
 
 
 class Meter:
@@ -26,6 +27,7 @@ class Meter:
         self.last_ack_at: float | None = None
         self._metrics = metrics
         self._targets = BoundedLabel()
+        self._target_of: dict[Series, str] = {}
         self._child = lru_cache(maxsize=_CACHED_CHILDREN)(self._make_child)
         self._state: BusState | None = None
 
@@ -46,23 +48,37 @@ class Meter:
 
     def published(self, events: Sequence[Event], data_bytes: int) -> None:
         """Count acknowledged events, whose envelopes have so many bytes."""
-        now = time.monotonic()
         self.totals.published += len(events)
         self.last_ack_at = time.time()
-        samples = {event.series: event for event in events}
-        counts = Counter(map(_series_of, events))
-        targets = {event.route.destination for event in samples.values()}
-        for series, sample in samples.items():
-            target = self._targets.value(sample.route.destination)
-            self._child("published", target, series.case.value).inc(counts[series])
-        for target in targets:
-            if len(targets) > 1:
-                chosen = [each for each in events if each.route.destination == target]
-                data_bytes = sum(len(each.data) for each in chosen)
-            self._child("published_bytes", self._targets.value(target)).inc(data_bytes)
+        counts = count_series(events)
+        targets = self._targets_of(counts, events)
+        for series, count in counts.items():
+            self._child("published", targets[series], series.case.value).inc(count)
+        for target, size in self._sizes(set(targets.values()), events, data_bytes).items():
+            self._child("published_bytes", target).inc(size)
         # One observation per batch and its oldest event: one per event costs more than sending it.
-        oldest = events[0]
-        self._child("delivery", oldest.series.origin.value).observe(now - oldest.enqueued_at)
+        age = time.monotonic() - events[0].enqueued_at
+        self._child("delivery", events[0].series.origin.value).observe(age)
+
+    def _targets_of(
+        self, counts: Mapping[Series, int], events: Sequence[Event]
+    ) -> dict[Series, str]:
+        """Return the label of the destination of each series; all but new ones are known."""
+        known = self._target_of
+        if not counts.keys() <= known.keys():
+            if len(known) >= _CACHED_SERIES:
+                known.clear()
+            for event in events:
+                known.setdefault(event.series, self._targets.value(event.route.destination))
+        return {series: known[series] for series in counts}
+
+    def _sizes(self, targets: set[str], events: Sequence[Event], data_bytes: int) -> dict[str, int]:
+        if len(targets) == 1:
+            return dict.fromkeys(targets, data_bytes)
+        sizes = dict.fromkeys(targets, 0)
+        for event in events:
+            sizes[self._target_of[event.series]] += len(event.data)
+        return sizes
 
     def sent(self, events: Sequence[Event], outcome: str, seconds: float) -> None:
         """Count one call of the sink."""

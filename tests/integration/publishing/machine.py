@@ -106,12 +106,10 @@ class Machine:
     """`tardis-machine serve` as its users start it."""
 
     def __init__(self, cache: Path, work: Path, *flags: str) -> None:
-        self.port = free_ports()
-        self._log = work / f"log-{self.port}.jsonl"
-        self._command = [
-            *COMMAND,
-            "serve",
-            f"--port={self.port}",
+        self.port = 0
+        self._work = work
+        self._log = work
+        self._flags = [
             f"--cache-dir={cache}",
             f"--event-bus-spool-dir={work / 'spool'}",
             "--offline",
@@ -136,15 +134,21 @@ class Machine:
             self.kill()
 
     def start(self) -> None:
+        self.port = free_ports()
+        self._log = self._work / f"log-{self.port}.jsonl"
+        command = [*COMMAND, "serve", f"--port={self.port}", *self._flags]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                self._command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
+                command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
             )
 
     def wait_until_healthy(self) -> None:
         def answers() -> bool:
             assert self.process is not None
-            assert self.process.poll() is None, self.log()
+            if self.process.poll() is not None:
+                # Somebody else was faster to take the port.
+                assert "Cannot listen" in self.log(), self.log()
+                self.start()
             try:
                 return bool(self.health())
             except OSError:

@@ -1,6 +1,7 @@
 """Keep the schemas and the code generated from them in step.
 
-`python scripts/proto.py` formats, lints, looks for breaking changes and generates code and tables;
+`python scripts/proto.py` writes the Silver schema, formats, lints, looks for breaking changes and
+generates code and tables;
 `--check` changes nothing and fails when anything is stale;
 `baseline` makes the present schemas the ones that later changes may not break.
 """
@@ -13,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from proto_docs import schema_tables, with_tables
+from silver_proto import SILVER, silver_proto
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = "schemas"
@@ -85,7 +87,8 @@ def documented() -> str:
 
 
 def update() -> None:
-    """Format, lint, look for breaking changes, generate code and document."""
+    """Write the Silver schema, format, lint, compare with the baseline, generate the rest."""
+    (ROOT / SILVER).write_text(silver_proto())
     buf("format", "--write", SCHEMAS)
     check_schemas()
     generate(ROOT)
@@ -93,7 +96,9 @@ def update() -> None:
 
 
 def check() -> None:
-    """Fail when formatting, lint, compatibility or generated code is not in order."""
+    """Fail when formatting, lint, compatibility or anything generated is not in order."""
+    if silver_proto() != (ROOT / SILVER).read_text():
+        raise StaleError(f"{SILVER} is stale. Run: make proto")
     buf("format", "--diff", "--exit-code", SCHEMAS)
     check_schemas()
     check_generated()

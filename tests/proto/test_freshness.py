@@ -10,6 +10,7 @@ import pytest
 from tests.proto.tree import ROOT
 
 SCHEMA = "schemas/proto/lakehouse/bronze/v1/normalized_event.proto"
+SILVER = "schemas/proto/lakehouse/silver/v1/rows.proto"
 GENERATED = "src/tardis_machine/generated"
 DOCUMENT = "docs/bronze.md"
 
@@ -62,6 +63,13 @@ def test_changed_comment_makes_the_document_stale(copy: Path) -> None:
     result = run_check(copy)
     assert result.returncode == 1
     assert DOCUMENT in result.stderr
+
+
+def test_edited_silver_schema_is_stale(copy: Path) -> None:
+    edit(copy / SILVER, "double price = 9;", "double price = 99;")
+    result = run_check(copy)
+    assert result.returncode == 1
+    assert f"{SILVER} is stale" in result.stderr
 
 
 def test_renumbered_field_is_breaking(copy: Path) -> None:

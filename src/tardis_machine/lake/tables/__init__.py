@@ -18,7 +18,6 @@ TABLES: Mapping[str, Table] = by_name(
         *silver.EVENT_TABLES,
         silver.QUARANTINE,
         silver.TOUCHED_MINUTES,
-        silver.BOOK_CHECKPOINTS,
         *gold.GOLD_TABLES,
     )
 )

@@ -223,16 +223,6 @@ TOUCHED_MINUTES = Table(
     ),
     key=(),
 )
-BOOK_CHECKPOINTS = Table(
-    name="silver.book_checkpoints",
-    meaning="Whole order books at intervals, from which a book of any later time is rebuilt.",
-    columns=(
-        *required(_DATE, _EXCHANGE, _SYMBOL, _CAPTURE, _LOCAL_TS, _ORDINAL),
-        *_levels(),
-    ),
-    key=("date", "exchange", "symbol", "capture", "local_ts"),
-    cluster_by=("exchange", "symbol", "local_ts"),
-)
 
 EVENT_TABLES = (
     TRADES,

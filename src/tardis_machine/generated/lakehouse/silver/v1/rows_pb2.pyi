@@ -1,0 +1,474 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Trade(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    id: str
+    price: float
+    amount: float
+    side: str
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class BookChange(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "is_snapshot", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    IS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    BID_PRICES_FIELD_NUMBER: _ClassVar[int]
+    BID_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    ASK_PRICES_FIELD_NUMBER: _ClassVar[int]
+    ASK_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    is_snapshot: bool
+    bid_prices: _containers.RepeatedScalarFieldContainer[float]
+    bid_amounts: _containers.RepeatedScalarFieldContainer[float]
+    ask_prices: _containers.RepeatedScalarFieldContainer[float]
+    ask_amounts: _containers.RepeatedScalarFieldContainer[float]
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_snapshot: _Optional[bool] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class BookSnapshot(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "name", "event_ts", "depth", "interval", "grouping", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_CASE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    GROUPING_FIELD_NUMBER: _ClassVar[int]
+    BID_PRICES_FIELD_NUMBER: _ClassVar[int]
+    BID_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    ASK_PRICES_FIELD_NUMBER: _ClassVar[int]
+    ASK_AMOUNTS_FIELD_NUMBER: _ClassVar[int]
+    BID_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    ASK_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    payload_case: str
+    name: str
+    event_ts: _timestamp_pb2.Timestamp
+    depth: int
+    interval: float
+    grouping: float
+    bid_prices: _containers.RepeatedScalarFieldContainer[float]
+    bid_amounts: _containers.RepeatedScalarFieldContainer[float]
+    ask_prices: _containers.RepeatedScalarFieldContainer[float]
+    ask_amounts: _containers.RepeatedScalarFieldContainer[float]
+    bid_entries: int
+    ask_entries: int
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., grouping: _Optional[float] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class Quote(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "depth", "interval", "bid_price", "bid_amount", "ask_price", "ask_amount", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    BID_PRICE_FIELD_NUMBER: _ClassVar[int]
+    BID_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    ASK_PRICE_FIELD_NUMBER: _ClassVar[int]
+    ASK_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    BID_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    ASK_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    name: str
+    event_ts: _timestamp_pb2.Timestamp
+    depth: int
+    interval: float
+    bid_price: float
+    bid_amount: float
+    ask_price: float
+    ask_amount: float
+    bid_entries: int
+    ask_entries: int
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class BookTicker(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "bid_price", "bid_amount", "ask_price", "ask_amount", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    BID_PRICE_FIELD_NUMBER: _ClassVar[int]
+    BID_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    ASK_PRICE_FIELD_NUMBER: _ClassVar[int]
+    ASK_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    bid_price: float
+    bid_amount: float
+    ask_price: float
+    ask_amount: float
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class DerivativeTicker(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "last_price", "open_interest", "funding_rate", "funding_ts", "predicted_funding_rate", "index_price", "mark_price", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    LAST_PRICE_FIELD_NUMBER: _ClassVar[int]
+    OPEN_INTEREST_FIELD_NUMBER: _ClassVar[int]
+    FUNDING_RATE_FIELD_NUMBER: _ClassVar[int]
+    FUNDING_TS_FIELD_NUMBER: _ClassVar[int]
+    PREDICTED_FUNDING_RATE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_PRICE_FIELD_NUMBER: _ClassVar[int]
+    MARK_PRICE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    last_price: float
+    open_interest: float
+    funding_rate: float
+    funding_ts: _timestamp_pb2.Timestamp
+    predicted_funding_rate: float
+    index_price: float
+    mark_price: float
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., funding_rate: _Optional[float] = ..., funding_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., predicted_funding_rate: _Optional[float] = ..., index_price: _Optional[float] = ..., mark_price: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class Liquidation(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    SIDE_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    id: str
+    price: float
+    amount: float
+    side: str
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class OptionSummary(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "option_type", "strike_price", "expiration_ts", "best_bid_price", "best_bid_amount", "best_bid_iv", "best_ask_price", "best_ask_amount", "best_ask_iv", "last_price", "open_interest", "mark_price", "mark_iv", "delta", "gamma", "vega", "theta", "rho", "underlying_price", "underlying_index", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    OPTION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STRIKE_PRICE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRATION_TS_FIELD_NUMBER: _ClassVar[int]
+    BEST_BID_PRICE_FIELD_NUMBER: _ClassVar[int]
+    BEST_BID_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    BEST_BID_IV_FIELD_NUMBER: _ClassVar[int]
+    BEST_ASK_PRICE_FIELD_NUMBER: _ClassVar[int]
+    BEST_ASK_AMOUNT_FIELD_NUMBER: _ClassVar[int]
+    BEST_ASK_IV_FIELD_NUMBER: _ClassVar[int]
+    LAST_PRICE_FIELD_NUMBER: _ClassVar[int]
+    OPEN_INTEREST_FIELD_NUMBER: _ClassVar[int]
+    MARK_PRICE_FIELD_NUMBER: _ClassVar[int]
+    MARK_IV_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    VEGA_FIELD_NUMBER: _ClassVar[int]
+    THETA_FIELD_NUMBER: _ClassVar[int]
+    RHO_FIELD_NUMBER: _ClassVar[int]
+    UNDERLYING_PRICE_FIELD_NUMBER: _ClassVar[int]
+    UNDERLYING_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    event_ts: _timestamp_pb2.Timestamp
+    option_type: str
+    strike_price: float
+    expiration_ts: _timestamp_pb2.Timestamp
+    best_bid_price: float
+    best_bid_amount: float
+    best_bid_iv: float
+    best_ask_price: float
+    best_ask_amount: float
+    best_ask_iv: float
+    last_price: float
+    open_interest: float
+    mark_price: float
+    mark_iv: float
+    delta: float
+    gamma: float
+    vega: float
+    theta: float
+    rho: float
+    underlying_price: float
+    underlying_index: str
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., option_type: _Optional[str] = ..., strike_price: _Optional[float] = ..., expiration_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., best_bid_price: _Optional[float] = ..., best_bid_amount: _Optional[float] = ..., best_bid_iv: _Optional[float] = ..., best_ask_price: _Optional[float] = ..., best_ask_amount: _Optional[float] = ..., best_ask_iv: _Optional[float] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., mark_price: _Optional[float] = ..., mark_iv: _Optional[float] = ..., delta: _Optional[float] = ..., gamma: _Optional[float] = ..., vega: _Optional[float] = ..., theta: _Optional[float] = ..., rho: _Optional[float] = ..., underlying_price: _Optional[float] = ..., underlying_index: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class TradeBar(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "interval", "kind", "open", "high", "low", "close", "volume", "buy_volume", "sell_volume", "trades", "vwap", "open_ts", "close_ts", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EVENT_TS_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    VOLUME_FIELD_NUMBER: _ClassVar[int]
+    BUY_VOLUME_FIELD_NUMBER: _ClassVar[int]
+    SELL_VOLUME_FIELD_NUMBER: _ClassVar[int]
+    TRADES_FIELD_NUMBER: _ClassVar[int]
+    VWAP_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TS_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_TS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    name: str
+    event_ts: _timestamp_pb2.Timestamp
+    interval: float
+    kind: str
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: float
+    buy_volume: float
+    sell_volume: float
+    trades: int
+    vwap: float
+    open_ts: _timestamp_pb2.Timestamp
+    close_ts: _timestamp_pb2.Timestamp
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval: _Optional[float] = ..., kind: _Optional[str] = ..., open: _Optional[float] = ..., high: _Optional[float] = ..., low: _Optional[float] = ..., close: _Optional[float] = ..., volume: _Optional[float] = ..., buy_volume: _Optional[float] = ..., sell_volume: _Optional[float] = ..., trades: _Optional[int] = ..., vwap: _Optional[float] = ..., open_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class ControlEvent(_message.Message):
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "details", "subsequent_errors_count", "symbols", "producer", "origin", "ingest_ts", "time_digits")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    CAPTURE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_CASE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    SUBSEQUENT_ERRORS_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SYMBOLS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    INGEST_TS_FIELD_NUMBER: _ClassVar[int]
+    TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    ordinal: int
+    capture: str
+    payload_case: str
+    details: str
+    subsequent_errors_count: int
+    symbols: _containers.RepeatedScalarFieldContainer[str]
+    producer: str
+    origin: str
+    ingest_ts: _timestamp_pb2.Timestamp
+    time_digits: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., details: _Optional[str] = ..., subsequent_errors_count: _Optional[int] = ..., symbols: _Optional[_Iterable[str]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+
+class Quarantine(_message.Message):
+    __slots__ = ("date", "reason", "payload_case", "bus", "stream", "partition", "position", "bus_ts", "exchange", "symbol", "local_ts", "envelope")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_CASE_FIELD_NUMBER: _ClassVar[int]
+    BUS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    BUS_TS_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TS_FIELD_NUMBER: _ClassVar[int]
+    ENVELOPE_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    reason: str
+    payload_case: str
+    bus: str
+    stream: str
+    partition: str
+    position: str
+    bus_ts: _timestamp_pb2.Timestamp
+    exchange: str
+    symbol: str
+    local_ts: _timestamp_pb2.Timestamp
+    envelope: bytes
+    def __init__(self, date: _Optional[int] = ..., reason: _Optional[str] = ..., payload_case: _Optional[str] = ..., bus: _Optional[str] = ..., stream: _Optional[str] = ..., partition: _Optional[str] = ..., position: _Optional[str] = ..., bus_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., envelope: _Optional[bytes] = ...) -> None: ...
+
+class TouchedMinute(_message.Message):
+    __slots__ = ("date", "payload_case", "exchange", "symbol", "minute")
+    DATE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_CASE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    MINUTE_FIELD_NUMBER: _ClassVar[int]
+    date: int
+    payload_case: str
+    exchange: str
+    symbol: str
+    minute: _timestamp_pb2.Timestamp
+    def __init__(self, date: _Optional[int] = ..., payload_case: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., minute: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

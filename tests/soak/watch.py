@@ -104,7 +104,14 @@ class Watch:
                 f"  last quarter {_median(last, name):7.1f}  peak {peak:7.1f}"
                 f"  at rest {getattr(idle_before, name):7.1f} -> {getattr(idle_after, name):.1f}"
             )
+        course = ", ".join(f"{_median(part, 'rss_mb'):.0f}" for part in self._tenths())
+        rows.append(f"  rss_mb by tenths of the time: {course}")
         return "\n".join(rows)
+
+    def _tenths(self) -> list[Sequence[Sample]]:
+        """Return the samples in ten parts, or fewer when there are fewer samples."""
+        size = -(-len(self.samples) // 10)
+        return [self.samples[at : at + size] for at in range(0, len(self.samples), size)]
 
     def _quarters(self) -> tuple[Sequence[Sample], Sequence[Sample]]:
         """Return the first and the last quarter of the samples after warm-up."""

@@ -15,8 +15,9 @@ from contextlib import suppress
 import msgspec
 import structlog
 
+from tardis_machine.app.collector import tune_collector
 from tardis_machine.app.publishing import Bootstrap
-from tardis_machine.app.wiring import system_clock, tune_collector
+from tardis_machine.app.wiring import system_clock
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.publisher import open_publisher
 from tardis_machine.sinks.publisher_server import PublisherServer

@@ -1,6 +1,5 @@
 """The composition root: settings in, running objects out."""
 
-import gc
 import os
 import pickle
 import resource
@@ -10,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.publishing import connected_publisher, running_publisher
 from tardis_machine.app.settings import ServeSettings
 from tardis_machine.model.errors import TardisMachineError
@@ -21,9 +21,6 @@ from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
 from tardis_machine.telemetry.metrics import Metrics
 from tardis_machine.telemetry.process import watch_process
-
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Chunks make many short-lived lists and no cycles; the default thresholds cost 10 % of the CPU."""
 
 MAX_OPEN_FILES = 65_536
 """Every client needs one or two; systems often start with 1,024 and grant more to who asks."""
@@ -102,8 +99,8 @@ async def _open_ports(settings: ServeSettings, publisher: Path | None) -> AsyncI
         else:
             async with open_services(settings, Metrics(), publisher) as services, listen(services):
                 is_open = True
-                tune_collector()
-                yield
+                async with regular_collection():
+                    yield
     except OSError as error:
         if is_open:
             raise
@@ -132,10 +129,3 @@ def raise_file_limit() -> None:
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def tune_collector() -> None:
-    """Keep the garbage collector away from what lives as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)

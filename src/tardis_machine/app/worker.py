@@ -10,8 +10,9 @@ import socket
 import sys
 from pathlib import Path
 
+from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.settings import ServeSettings
-from tardis_machine.app.wiring import open_services, tune_collector
+from tardis_machine.app.wiring import open_services
 from tardis_machine.server.worker import serve_passed_connections
 from tardis_machine.telemetry.exposition import SharedRegistry
 from tardis_machine.telemetry.logs import configure_logs
@@ -28,8 +29,10 @@ async def run(
     index: str,
 ) -> None:
     """Serve passed connections with services of this process's own."""
-    async with open_services(settings, Metrics(registry), publisher, index) as services:
-        tune_collector()
+    async with (
+        open_services(settings, Metrics(registry), publisher, index) as services,
+        regular_collection(),
+    ):
         await serve_passed_connections(channel, services, registry.share)
 
 

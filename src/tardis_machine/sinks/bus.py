@@ -222,7 +222,7 @@ class Bus:
     def _open_shelf(self, spool: Spool) -> Shelf | None:
         on_lost = partial(self.meter.lost, "spool_unreadable")
         try:
-            return open_shelf(spool, self._shelf_bytes, self._key_of, on_lost)
+            return open_shelf(spool, self._shelf_bytes, on_lost)
         except OSError as error:
             log.error("shelf cannot be used", bus=self.name, error=str(error))
             return None

@@ -170,7 +170,7 @@ class NatsSink:
         if self._settings.mode == "core":
             # The answer to a ping says that the servers have read all that came before it.
             async with asyncio.timeout(self._ack_seconds):
-                await connection.client.flush()
+                await connection.round_trip()
             window.settle_rest(OK)
         elif not await window.wait(self._ack_seconds):
             await self._give_up(connection, window)

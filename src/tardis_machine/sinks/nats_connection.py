@@ -56,11 +56,18 @@ class Connection:
                 self.inbox = f"{self.client.new_inbox()}."
                 self.wire = make_wire(self.client, self.inbox, self._on_acks, is_fast=is_fast)
                 await self.client.subscribe(f"{self.inbox}*", cb=self._on_message)
-                await self.client.flush()
+                await self.round_trip()
         except (OSError, TimeoutError, ValueError, nats.errors.Error) as error:
             raise self._explained(error) from error
         if self.violation:
             raise SinkError(f"NATS refuses the inbox for acknowledgements: {self.violation}")
+
+    async def round_trip(self) -> None:
+        """Return when the servers have read all that was handed over."""
+        # The client writes a ping past what its flusher has not written yet: the first ping wakes
+        # the flusher, and only the second one comes after everything.
+        await self.client.flush()
+        await self.client.flush()
 
     async def close(self, seconds: float) -> None:
         """End the connection, by force when it does not end in time."""

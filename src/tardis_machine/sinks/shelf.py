@@ -1,22 +1,24 @@
 """Events of keys in trouble that memory has no room for, on disk until their key recovers.
 
 Without it, one destination that is missing would fill the memory of its bus and stop all others.
-Blocks hold events of several keys; an index in memory says where those of each key are. What a
-process leaves is read by the next one before everything else, because it is the oldest.
+Blocks hold events of several keys, those of one key side by side; an index in memory says where, a
+portion at a time, so that no event is read twice. What a process leaves is read by the next one
+before everything else, because it is the oldest.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import structlog
 
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import Entry
 from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.lanes import KeyOf, LaneKey
+from tardis_machine.sinks.lanes import LaneKey
 from tardis_machine.sinks.log import (
     LogError,
     Position,
@@ -34,12 +36,19 @@ log = structlog.get_logger(__name__)
 
 Keyed: TypeAlias = tuple[LaneKey, Entry]
 
+PORTION_EVENTS = 1000
+"""Events of one key that are read together."""
+
 
 class _Place(NamedTuple):
     """Where some events of a key are."""
 
     segment: int
     start: int
+    """Of the block."""
+    offset: int
+    size: int
+    """Of their bytes in the payload of the block."""
     taken: int
     """The first of them, which were taken back."""
     events: int
@@ -59,7 +68,6 @@ class Shelf:
     Args:
         writer: of the log.
         max_bytes: of all its segments.
-        key_of: which events hold up one another.
         on_lost: called with the number of events a bad disk took.
     """
 
@@ -67,12 +75,10 @@ class Shelf:
         self,
         writer: LogWriter,
         max_bytes: int,
-        key_of: KeyOf,
         on_lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._writer = writer
         self._max_bytes = max_bytes
-        self._key_of = key_of
         self._on_lost = on_lost
         self._lock = threading.Lock()
         self._packer = RecordPacker(Headers({}))
@@ -91,13 +97,20 @@ class Shelf:
             SpoolFullError: there is no room.
             OSError: the disk failed; nothing was written.
         """
-        payload = self._packer.pack([event for _, (event, _) in keyed])
+        portions = list(_portions(keyed))
+        packed = [self._packer.pack(events) for _, events in portions]
+        payload = b"".join(packed)
         with self._lock:
             if sum(self._sizes.values()) + len(payload) > self._max_bytes:
                 raise SpoolFullError(f"The shelf {self._writer.directory} is full.")
             start = self._writer.next_byte
             end = self._writer.append(payload)
-            self._note(keyed, start, end)
+            offset = 0
+            for (key, events), data in zip(portions, packed, strict=True):
+                place = _Place(end.segment, start, offset, len(data), 0, len(events))
+                self._places.setdefault(key, deque()).append(place)
+                offset += len(data)
+            self._count(len(keyed), end)
             self._waiting.append((end, [ticket for _, (_, ticket) in keyed]))
 
     def take(self, key: LaneKey, max_events: int) -> list[Entry]:
@@ -111,7 +124,7 @@ class Shelf:
                     place, rest = place.split(max_events - len(entries))
                     places.appendleft(rest)
                 self.events -= place.events
-                entries += self._read(key, place)
+                entries += self._read(place)
             if not places:
                 self._places.pop(key, None)
         return entries
@@ -139,29 +152,23 @@ class Shelf:
             for number in [number for number, count in self._unsettled.items() if not count]:
                 self._remove(number)
 
-    def _note(self, keyed: Sequence[Keyed], start: int, end: Position) -> None:
-        counts: dict[LaneKey, int] = {}
-        for key, _ in keyed:
-            counts[key] = counts.get(key, 0) + 1
-        for key, count in counts.items():
-            place = _Place(end.segment, start, 0, count)
-            self._places.setdefault(key, deque()).append(place)
-        self.events += len(keyed)
-        self._unsettled[end.segment] = self._unsettled.get(end.segment, 0) + len(keyed)
+    def _count(self, count: int, end: Position) -> None:
+        self.events += count
+        self._unsettled[end.segment] = self._unsettled.get(end.segment, 0) + count
         self._sizes[end.segment] = end.byte
 
-    def _read(self, key: LaneKey, place: _Place) -> list[Entry]:
+    def _read(self, place: _Place) -> list[Entry]:
         try:
             with open_segment(self._writer.directory, place.segment) as file:
                 _, _, payload = next(payloads_of(file, place.start))
-            events = self._reader.events(list(parse_records(payload)))
+            portion = payload[place.offset : place.offset + place.size]
+            events = self._reader.events(list(parse_records(portion)))
         except (LogError, EnvelopeError, OSError, StopIteration) as error:
             log.error("shelf unreadable", segment=place.segment, error=str(error))
             self._on_lost(place.events)
             self._settle_locked(place.segment, place.events)
             return []
-        chosen = [event for event in events if self._key_of(event) == key]
-        chosen = chosen[place.taken : place.taken + place.events]
+        chosen = events[place.taken : place.taken + place.events]
         ticket = BackedTicket(partial(self._settle, place.segment, len(chosen)), len(chosen))
         ticket.complete()
         return [(event, ticket) for event in chosen]
@@ -182,3 +189,13 @@ class Shelf:
             segment_path(self._writer.directory, number, is_closed=is_closed).unlink(
                 missing_ok=True
             )
+
+
+def _portions(keyed: Sequence[Keyed]) -> Iterator[tuple[LaneKey, list[Event]]]:
+    """Yield the events of each key, in portions."""
+    by_key: dict[LaneKey, list[Event]] = {}
+    for key, (event, _) in keyed:
+        by_key.setdefault(key, []).append(event)
+    for key, events in by_key.items():
+        for start in range(0, len(events), PORTION_EVENTS):
+            yield key, events[start : start + PORTION_EVENTS]

@@ -8,7 +8,6 @@ from pathlib import Path
 import structlog
 
 from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.lanes import KeyOf
 from tardis_machine.sinks.log import segment_path, segments
 from tardis_machine.sinks.log_writer import DirectoryLock, LogWriter, close_left_segment
 from tardis_machine.sinks.shelf import Shelf
@@ -54,15 +53,12 @@ def open_spool(
 
 
 def open_shelf(
-    spool: Spool,
-    max_bytes: int,
-    key_of: KeyOf,
-    on_lost: Callable[[int], None] = lambda _: None,
+    spool: Spool, max_bytes: int, on_lost: Callable[[int], None] = lambda _: None
 ) -> Shelf:
     """Open the shelf beside a spool, which has read what an earlier one held."""
     segment_bytes = min(SEGMENT_BYTES, max_bytes // SEGMENTS_AT_LEAST)
     writer = LogWriter(spool.directory / SHELF, segment_bytes=segment_bytes)
-    return Shelf(writer, max_bytes, key_of, on_lost)
+    return Shelf(writer, max_bytes, on_lost)
 
 
 def _first_free(root: Path, segment_bytes: int) -> LogWriter:

@@ -1,0 +1,149 @@
+"""Jobs: what they remember, and where they begin again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tardis_machine.model.control import decode_lines
+from tardis_machine.model.errors import RequestError, UnknownNameError
+from tardis_machine.model.time import MINUTE_US, parse_us
+from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder, ReplayProgress
+from tardis_machine.sources.archive import ArchiveSource
+from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.sources.simulator import SimulatorSettings, simulate
+
+START_US = parse_us("2024-03-01T00:00:00.000Z")
+
+
+class Stream:
+    """Stands for a stream to the publisher: keeps what it gets and settles as told."""
+
+    def __init__(self, *, settles: bool = True) -> None:
+        self.lines: list[bytes] = []
+        self.settled_mark = 0
+        self.is_settled = settles
+        self.is_closed = False
+
+    async def publish(self, lines: bytes, mark: int = 0) -> None:
+        self.lines.append(lines)
+        if self.is_settled:
+            self.settled_mark = mark
+
+    async def wait_until_settled(self) -> None:
+        assert self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    @property
+    def records(self) -> list[Any]:
+        return decode_lines(b"".join(self.lines))
+
+
+def order(**fields: Any) -> ReplayOrder:
+    return ReplayOrder(
+        **{
+            "exchange": "bitmex",
+            "symbols": ("XBTUSD",),
+            "data_types": ("trade", "trade_bar_10s"),
+            "start": "2024-03-01T00:00",
+            "end": "2024-03-01T00:03",
+            **fields,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    simulate(
+        SimulatorSettings(out=folder, minutes=3, exchanges=("bitmex",), symbols=("XBTUSD",), rate=5)
+    )
+    return folder
+
+
+async def run(cache: Path, state: JobState, *streams: Stream) -> JobRun:
+    waiting = list(streams)
+    async with ArchiveSource(ArchiveSettings(cache_dir=cache, offline=True)) as source:
+        job = JobRun(state, source, lambda: START_US + MINUTE_US, lambda: waiting.pop(0))  # type: ignore[arg-type,return-value]
+        await job.run()
+    return job
+
+
+async def test_settled_job_is_done_and_has_published_everything(cache: Path) -> None:
+    stream = Stream()
+    job = await run(cache, JobState.fresh([order()]), stream)
+    job.note_progress()
+    assert job.state.progress == [ReplayProgress(START_US + 2 * MINUTE_US, is_done=True)]
+    assert job.records == len(stream.records) > 100
+    assert job.share == 1.0
+
+
+async def test_unsettled_job_is_not_done(cache: Path) -> None:
+    job = await run(cache, JobState.fresh([order()]), Stream(settles=False))
+    job.note_progress()
+    assert job.state.progress == [ReplayProgress()]
+
+
+async def test_continued_job_publishes_the_same_records_from_its_minute_on(cache: Path) -> None:
+    whole = Stream()
+    await run(cache, JobState.fresh([order()]), whole)
+    rest = Stream()
+    state = JobState((order(),), [ReplayProgress(START_US + MINUTE_US)])
+    await run(cache, state, rest)
+    minute = "2024-03-01T00:01:00"
+    assert rest.records == [each for each in whole.records if each.local_timestamp >= minute]
+    # A bar that began in the settled minute and ended after it.
+    assert any(each.type == "trade_bar" for each in rest.records)
+
+
+async def test_finished_replays_of_a_job_are_left_out(cache: Path) -> None:
+    state = JobState(
+        (order(), order(data_types=("book_change",))),
+        [
+            ReplayProgress(is_done=True),
+            ReplayProgress(),
+        ],
+    )
+    stream = Stream()
+    await run(cache, state, stream)
+    assert {each.type for each in stream.records} == {"book_change"}
+
+
+async def test_failed_replay_is_published_as_an_error_and_not_done(cache: Path) -> None:
+    stream = Stream()
+    state = JobState.fresh([order(end="2024-03-01T00:09")])
+    with pytest.raises(Exception, match="Offline"):
+        await run(cache, state, stream)
+    assert stream.records[-1].type == "error"
+    assert not state.progress[0].is_done
+
+
+def test_state_survives_and_other_replays_under_the_same_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs" / "march.json"
+    file = JobFile(path)
+    state = file.load([order()])
+    state.progress[0].settled_us = START_US
+    file.save(state)
+    file.close()
+    again = JobFile(path)
+    assert again.load([order()]).progress[0].settled_us == START_US
+    with pytest.raises(RequestError, match="begun with other replays"):
+        again.load([order(symbols=())])
+    path.write_text("?")
+    with pytest.raises(RequestError, match="is not the state of a job"):
+        again.load([order()])
+    again.close()
+
+
+def test_job_runs_in_one_process_at_a_time(tmp_path: Path) -> None:
+    file = JobFile(tmp_path / "march.json")
+    with pytest.raises(RequestError, match="running in another process"):
+        JobFile(tmp_path / "march.json")
+    file.close()
+
+
+def test_unknown_data_type_is_refused() -> None:
+    with pytest.raises(UnknownNameError):
+        order(data_types=("trades",)).plan(START_US)

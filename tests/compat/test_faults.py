@@ -88,6 +88,23 @@ async def test_client_that_stops_reading_holds_up_nobody(client: Client) -> None
     writer.transport.abort()
 
 
+class TestImpatientServer:
+    """A server that waits for readers only a moment."""
+
+    @pytest.fixture
+    def server_options(self) -> dict[str, float]:
+        return {"slow_client_seconds": 1.0}
+
+    @pytest.mark.usefixtures("large_feed", "leaves_nothing")
+    async def test_client_that_stops_reading_is_dropped_and_counted(self, client: Client) -> None:
+        _, writer = await start_request(client, "/replay", RAW)
+        dropped = 'tardis_machine_server_slow_clients_total{route="/replay"} 1.0'
+        async with asyncio.timeout(60):
+            while dropped not in (await client.get("/metrics"))[2]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        writer.transport.abort()
+
+
 @pytest.mark.usefixtures("large_feed", "leaves_nothing")
 async def test_websocket_client_that_vanishes_ends_its_replay(client: Client) -> None:
     options = quote(json.dumps({**RAW, "dataTypes": ["trade"]}))

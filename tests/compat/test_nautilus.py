@@ -43,6 +43,7 @@ INSTRUMENTS = {
     "binance-futures": ("BTCUSDT-PERP.BINANCE", "BTCUSDT", DIGITS + 3, DIGITS + 3),
 }
 MINUTES = 3
+TOO_SLOW = 'tardis_machine_server_slow_clients_total{route="/ws-replay-normalized"}'
 ACTIVE = 'tardis_machine_server_active_streams{route="/ws-replay-normalized"}'
 SIDES = {"buy": "BUYER", "sell": "SELLER", "unknown": "NO_AGGRESSOR"}
 
@@ -244,4 +245,5 @@ class TestImpatientServer:
             await machine.replay(instruments(), options(asked), close_at_the_first)
             while ACTIVE + " 0.0" not in (await client.get("/metrics"))[2]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
+        assert TOO_SLOW + " 1.0" in (await client.get("/metrics"))[2]
         assert 0 < len(got) < 1000

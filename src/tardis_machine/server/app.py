@@ -38,7 +38,12 @@ def ws_application(services: Services) -> web.Application:
         if not _is_allowed(request, services):
             return _unauthorized()
         handler = handlers.get(request.path.lower(), _unknown_path)
-        return await Connection(request, services.settings).serve(handler)
+        connection = Connection(request, services.settings)
+        try:
+            return await connection.serve(handler)
+        finally:
+            if connection.was_too_slow:
+                services.metrics.server.slow_clients.labels(request.path.lower()).inc()
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)

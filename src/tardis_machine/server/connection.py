@@ -25,6 +25,9 @@ QUEUED_BYTES = 1024 * 1024
 ANSWER_SECONDS = 1.0
 """How long a peer that has read everything may take to answer a close frame."""
 
+KERNEL_SECONDS = 1.0
+"""How much longer than we the kernel waits for a slow peer."""
+
 _LAST_PING = b"end"
 _SHORTEST_WAIT_SECONDS = 0.001
 _LONGEST_WAIT_SECONDS = 0.05
@@ -42,12 +45,17 @@ class CloseConnection(Exception):  # noqa: N818 - an instruction, not a fault of
         self.reason = reason
 
 
+class SlowClientError(ConnectionResetError):
+    """The peer accepted no data for too long."""
+
+
 class Connection:
     """A connection that a handler sends chunks to."""
 
     def __init__(self, request: web.Request, settings: ServerSettings) -> None:
         self.request = request
         self.on_text: Callable[[str], None] | None = None
+        self.was_too_slow = False
         self._settings = settings
         self._shows_life = True
         self._is_closing = False
@@ -121,7 +129,8 @@ class Connection:
         """Run the handler and end the connection as its outcome asks."""
         try:
             await self.close(*await self._outcome(handler))
-        except ConnectionError:
+        except ConnectionError as error:
+            self.was_too_slow = isinstance(error, SlowClientError)
             self._abort()
 
     async def _outcome(self, handler: Handler) -> tuple[int, str]:
@@ -176,7 +185,7 @@ class Connection:
             before, queued = queued, self._queued_bytes()
             silent_seconds = 0.0 if queued < before else silent_seconds + pause
             if silent_seconds > self._settings.slow_client_seconds:
-                raise ConnectionResetError("the peer accepted no data")
+                raise SlowClientError("the peer accepted no data")
             pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
 
     def _queued_bytes(self) -> int:
@@ -185,11 +194,12 @@ class Connection:
     def _limit_silence(self) -> None:
         """Let the kernel end a connection whose peer takes nothing, sent frames included.
 
-        Linux counts a peer that is alive but does not read, too. The time is that of a slow client.
+        Linux counts a peer that is alive but does not read, too. The time is that of a slow client,
+        and a little more, so that those that we wait for are dropped by us.
         """
         connection = self._transport.get_extra_info("socket")
         if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            patience_ms = int(self._settings.slow_client_seconds * 1000)
+            patience_ms = int((self._settings.slow_client_seconds + KERNEL_SECONDS) * 1000)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
     def _abort(self) -> None:

@@ -1,7 +1,8 @@
 """`/replay` and `/replay-normalized`: NDJSON over HTTP."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import msgspec
 import structlog
@@ -39,13 +40,13 @@ class ErrorBody(msgspec.Struct, rename="camel", omit_defaults=True):
 async def replay(request: web.Request, services: Services) -> web.StreamResponse:
     """Answer `/replay`."""
     options = await _options_text(request)
-    return await _respond(request, raw_chunks(options, services))
+    return await _respond(request, raw_chunks(options, services), services)
 
 
 async def replay_normalized(request: web.Request, services: Services) -> web.StreamResponse:
     """Answer `/replay-normalized`."""
     options = await _options_text(request)
-    return await _respond(request, normalized_chunks(options, services))
+    return await _respond(request, normalized_chunks(options, services), services)
 
 
 async def raw_chunks(options: str | bytes | None, services: Services) -> Chunks:
@@ -78,7 +79,7 @@ async def _options_text(request: web.Request) -> str | bytes | None:
     return request.query.get("options")
 
 
-async def _respond(request: web.Request, chunks: Chunks) -> web.StreamResponse:
+async def _respond(request: web.Request, chunks: Chunks, services: Services) -> web.StreamResponse:
     """Stream chunks; a failure before the first one becomes an error response."""
     async with aclosing(chunks):
         try:
@@ -89,17 +90,37 @@ async def _respond(request: web.Request, chunks: Chunks) -> web.StreamResponse:
             return web.Response(headers={"Content-Type": JSON_STREAM})
         response = web.StreamResponse(headers={"Content-Type": JSON_STREAM})
         await response.prepare(request)
-        await _write(response, first)
-        try:
-            async for chunk in chunks:
-                await _write(response, chunk)
-        except ConnectionError:
-            raise
-        except Exception as error:
-            # The status is gone: clients find a last line without a type.
-            await response.write(error_body(error))
-        await response.write_eof()
+        async with aclosing(_with_failure(first, chunks)) as body:
+            async for chunk in body:
+                async with _patience(request, services):
+                    await _write(response, chunk)
+        async with _patience(request, services):
+            await response.write_eof()
         return response
+
+
+async def _with_failure(first: bytes, chunks: Chunks) -> Chunks:
+    """Yield all chunks; a failure becomes the last one, because the status is gone."""
+    yield first
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except Exception as error:
+        # Clients find a last line without a type.
+        yield error_body(error)
+
+
+@asynccontextmanager
+async def _patience(request: web.Request, services: Services) -> AsyncIterator[None]:
+    """Drop a client that does not take what the body writes."""
+    try:
+        async with asyncio.timeout(services.settings.slow_client_seconds):
+            yield
+    except TimeoutError:
+        services.metrics.server.slow_clients.labels(request.path).inc()
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client accepted no data") from None
 
 
 async def _write(response: web.StreamResponse, chunk: bytes) -> None:

@@ -51,7 +51,7 @@ class ServerSettings:
         30.0, "How often a WebSocket client is checked for signs of life.", minimum=0.1
     )
     slow_client_seconds: float = option(
-        900.0, "How long a client may accept no byte before it is dropped.", minimum=1
+        900.0, "How long a client may accept nothing before it is dropped.", minimum=1
     )
     max_head_bytes: int = option(1_048_576, "Longest request line and header.", minimum=8192)
     max_body_bytes: int = option(16 * 1_048_576, "Largest POST body.", minimum=1024)

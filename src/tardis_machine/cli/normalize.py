@@ -10,5 +10,5 @@ def run(settings: NormalizeSettings) -> int:
     """Write the records of files or of standard input to standard output."""
     for body in normalize_files(settings.normalize, sys.stdin.buffer):
         sys.stdout.buffer.write(body)
-    sys.stdout.buffer.flush()
+        sys.stdout.buffer.flush()
     return 0

@@ -1,12 +1,14 @@
 """What all tests of the lake share: one Spark session per run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.lake.spark import open_session
+from tests.lake.lakes import Lake
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     with open_session(SparkSettings(master="local[2]"), profile="quick", log_path=log) as session:
         yield session
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    """Return an empty lake."""
+    return Lake(spark, tmp_path / "lake")

@@ -21,12 +21,14 @@ from tardis_machine.lake.silver import (
     repeated_cases,
     silver_rows,
 )
-from tardis_machine.lake.store import Store, Transaction, between_days, between_times, time_literal
+from tardis_machine.lake.store import Store, Transaction, between_days, between_times
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY
 from tardis_machine.lake.tables.silver import QUARANTINE, TOUCHED_MINUTES
 
 QUERY = "refine"
+SPLIT_ROWS = 100_000
+"""Rows from which two writes, one of them a plain append, cost less than one merge."""
 _HEADER = tuple(dict.fromkeys((*IDENTITY, "date", "event_ts")))
 
 
@@ -35,6 +37,7 @@ class CasePlan:
     """What a batch holds of one payload case."""
 
     case: str
+    rows: int
     files: tuple[str, ...]
     first_date: date
     last_date: date
@@ -53,8 +56,16 @@ class CasePlan:
         return between_days("date", self.first_date, self.last_date)
 
 
-def refine_writer(store: Store, max_batch_bytes: int) -> DataStreamWriter:
-    """Return the streaming query; the caller sets its trigger and starts it."""
+def refine_writer(
+    store: Store, max_batch_bytes: int, split_rows: int = SPLIT_ROWS
+) -> DataStreamWriter:
+    """Return the streaming query; the caller sets its trigger and starts it.
+
+    Args:
+        store: Where the tables are.
+        max_batch_bytes: How much of Bronze is read at once.
+        split_rows: From so many rows on, those that a table cannot have yet are written apart.
+    """
     # What is merged comes from immutable files, so that two evaluations give the same rows.
     store.spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
     store.create(EVENTS)
@@ -68,68 +79,56 @@ def refine_writer(store: Store, max_batch_bytes: int) -> DataStreamWriter:
     return (
         headers.writeStream.queryName(QUERY)
         .option("checkpointLocation", store.checkpoint(QUERY))
-        .foreachBatch(Refiner(store).refine)
+        .foreachBatch(lambda batch, batch_id: refine_batch(batch, batch_id, store, split_rows))
     )
 
 
-class Refiner:
-    """Brings batches of Bronze files into Silver; doing one again changes nothing."""
+def refine_batch(headers: DataFrame, batch_id: int, store: Store, split_rows: int) -> None:
+    """Bring one batch of Bronze files into Silver; doing it again changes nothing.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        # The last local time per table that this object wrote. It starts empty with every query,
-        # so that a batch that broke off is compared with what it left behind.
-        self._newest_us: dict[str, int] = {}
+    Args:
+        headers: Header columns and file of each row.
+        batch_id: Number of the batch in its query.
+        store: Where the tables are.
+        split_rows: As in `refine_writer`.
+    """
+    groups = headers.transform(grouped_by_minute).persist()
+    try:
+        plans = plan_batch(groups, headers)
+        for plan in plans:
+            _refine_case(plan, batch_id, store, split_rows)
+        # Last, so that a batch that broke off is planned again as a whole.
+        if any(plan.case in SILVER_BY_CASE for plan in plans):
+            store.append(groups.transform(touched_minutes), TOUCHED_MINUTES)
+    finally:
+        groups.unpersist()
 
-    def refine(self, headers: DataFrame, batch_id: int) -> None:
-        """Refine one batch, given the header columns and the file of each row."""
-        groups = headers.transform(grouped_by_minute).persist()
-        try:
-            plans = plan_batch(groups, headers)
-            for plan in plans:
-                self._refine_case(plan, batch_id)
-            # Last, so that a batch that broke off is planned again as a whole.
-            if any(plan.case in SILVER_BY_CASE for plan in plans):
-                self._store.append(groups.transform(touched_minutes), TOUCHED_MINUTES)
-        finally:
-            groups.unpersist()
 
-    def _refine_case(self, plan: CasePlan, batch_id: int) -> None:
-        events = read_files(self._store, plan.files)
-        if plan.case not in SILVER_BY_CASE or self._insert(events, plan, batch_id):
-            self._store.insert_new(refused_rows(events, plan.case), QUARANTINE, plan.days)
+def _refine_case(plan: CasePlan, batch_id: int, store: Store, split_rows: int) -> None:
+    events = read_files(store, plan.files)
+    if plan.case not in SILVER_BY_CASE or _insert(events, plan, batch_id, store, split_rows):
+        store.insert_new(refused_rows(events, plan.case), QUARANTINE, plan.days)
 
-    def _insert(self, events: DataFrame, plan: CasePlan, batch_id: int) -> int:
-        """Add the events that the table lacks, and return how many rows were refused.
 
-        Equal identities have equal local times. So rows outside of the times that the table already
-        has are simply appended, and only the others are compared.
-        """
-        if plan.span_us is None:
-            return 1
-        first_us, last_us = plan.span_us
-        bounds = (plan.days, between_times("local_ts", first_us, last_us))
-        transaction = Transaction(f"{_query_id(events)}/{plan.case}", batch_id)
-        write = _Write(self._store, plan, bounds, transaction)
-        newest_us = self._newest_from(plan.table, first_us)
-        overlap = known_times(self._store, plan.table, bounds) if newest_us is not None else None
-        if overlap is None:
-            refused = write.append(events)
-        else:
-            is_inside = F.expr(between_times("local_ts", *overlap))
-            refused = write.insert_new(events.alias("t").where(is_inside))
-            if first_us < overlap[0] or last_us > overlap[1]:
-                refused += write.append(events.alias("t").where(~is_inside))
-        self._newest_us[plan.table.name] = max(last_us, newest_us or last_us)
-        return refused
+def _insert(events: DataFrame, plan: CasePlan, batch_id: int, store: Store, split_rows: int) -> int:
+    """Add the events that the table lacks, and return how many rows were refused.
 
-    def _newest_from(self, table: Table, first_us: int) -> int | None:
-        """Return the newest local time of a table, None when it is before `first_us`."""
-        newest_us = self._newest_us.get(table.name)
-        if newest_us is None:
-            span = known_times(self._store, table, [f"t.local_ts >= {time_literal(first_us)}"])
-            return span and span[1]
-        return newest_us if newest_us >= first_us else None
+    Equal identities have equal local times. So rows outside of the times that the table already has
+    are simply appended, and only the others are compared.
+    """
+    if plan.span_us is None:
+        return plan.rows
+    bounds = (plan.days, between_times("local_ts", *plan.span_us))
+    write = _Write(store, plan, bounds, Transaction(f"{_query_id(events)}/{plan.case}", batch_id))
+    overlap = store.known_times(plan.table, "local_ts", *plan.span_us)
+    if overlap is None:
+        return write.append(events)
+    if overlap == plan.span_us or plan.rows < split_rows:
+        return write.insert_new(events)
+    # A row without a local time is refused, on whichever side it is.
+    is_inside = F.coalesce(F.expr(between_times("local_ts", *overlap)), F.lit(False))
+    refused = write.insert_new(events.alias("t").where(is_inside))
+    return refused + write.append(events.alias("t").where(~is_inside))
 
 
 def _query_id(rows: DataFrame) -> str:
@@ -145,7 +144,11 @@ def grouped_by_minute(headers: DataFrame) -> DataFrame:
         "payload_case", "exchange", "symbol", "date", "file", minute.alias("minute")
     )
     local_us = F.unix_micros("local_ts")
-    return groups.agg(F.min(local_us).alias("first_us"), F.max(local_us).alias("last_us"))
+    return groups.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min(local_us).alias("first_us"),
+        F.max(local_us).alias("last_us"),
+    )
 
 
 def touched_minutes(groups: DataFrame) -> DataFrame:
@@ -158,6 +161,7 @@ def touched_minutes(groups: DataFrame) -> DataFrame:
 def plan_batch(groups: DataFrame, headers: DataFrame) -> list[CasePlan]:
     """Return what to do, case by case."""
     found = groups.groupBy("payload_case").agg(
+        F.sum("rows").alias("rows"),
         F.collect_set("file").alias("files"),
         F.min("date").alias("first_date"),
         F.max("date").alias("last_date"),
@@ -172,6 +176,7 @@ def plan_batch(groups: DataFrame, headers: DataFrame) -> list[CasePlan]:
 def _plan(row: Row, *, has_repetitions: bool) -> CasePlan:
     return CasePlan(
         case=row.payload_case,
+        rows=row.rows,
         files=tuple(sorted(row.files)),
         first_date=row.first_date,
         last_date=row.last_date,
@@ -184,14 +189,6 @@ def read_files(store: Store, files: Iterable[str]) -> DataFrame:
     """Return the Bronze rows of some files."""
     reader = store.spark.read.schema(spark_schema(EVENTS))
     return reader.option("basePath", store.path(EVENTS)).parquet(*files)
-
-
-def known_times(store: Store, table: Table, bounds: Iterable[str]) -> tuple[int, int] | None:
-    """Return the first and last local time (µs) that a table has within bounds, if any."""
-    rows = store.read(table).alias("t").where(" AND ".join(bounds))
-    local_us = F.unix_micros("local_ts")
-    first_us, last_us = rows.agg(F.min(local_us), F.max(local_us)).collect()[0]
-    return None if first_us is None else (first_us, last_us)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.changes import changed_rows
 from tardis_machine.lake.gold import bars, coverage, cross_exchange, funding, liquidations, quotes
 from tardis_machine.lake.gold.windows import SERIES, in_touched_minutes, of_preferred_capture
 from tardis_machine.lake.store import Store, between_days, between_times
@@ -122,8 +123,7 @@ class Serving:
             self._write_funding()
 
     def _write_coverage(self) -> None:
-        span = self._touched.span(*self._touched.spans)
-        self._replace(self._covered, COVERAGE, span, "minute")
+        self._replace(self._covered, COVERAGE, self._touched.span(*self._touched.spans), "minute")
 
     def _write_bars(self) -> None:
         cases = TRADES.cases
@@ -138,20 +138,19 @@ class Serving:
         days = day_span(span)
         minutes = self._existing(BARS, days, "open_ts").where("interval = '1m'")
         in_days = minutes.transform(bars.in_touched_windows, touched, "1d")
-        self._replace_bars(
-            in_days.transform(bars.longer_bars, *bars.LONG), bars.LONG, days, touched
-        )
+        long = in_days.transform(bars.longer_bars, *bars.LONG)
+        self._replace_bars(long, bars.LONG, days, touched)
 
     def _replace_bars(
         self, rows: DataFrame, intervals: tuple[str, ...], span: Span, touched: DataFrame
     ) -> None:
         named = f"t.interval IN ({', '.join(map(repr, intervals))})"
-        old = None
+        gone = None
         if self._may_shrink:
             existing = self._existing(BARS, span, "open_ts").where(named)
             whole = "1m" if intervals is bars.SHORT else "1d"
-            old = existing.transform(bars.in_touched_windows, touched, whole)
-        self._replace(rows.transform(bars.finished_bars), BARS, span, "open_ts", named, old=old)
+            gone = existing.transform(bars.in_touched_windows, touched, whole)
+        self._replace(rows.transform(bars.finished_bars), BARS, span, "open_ts", named, old=gone)
 
     @cached_property
     def _may_shrink(self) -> bool:
@@ -193,6 +192,7 @@ class Serving:
         rows = preferred.transform(quotes.of_best_source).transform(quotes.finished_quotes)
         span = self._touched.span(*cases)
         existing = self._existing(QUOTES_1S, span, "second").withColumn("event_ts", F.col("second"))
+        # Another source may have taken over a minute.
         old = in_touched_minutes(existing, self._touched.of(*cases)).drop("event_ts")
         self._replace(rows, QUOTES_1S, span, "second", old=old)
 
@@ -203,7 +203,6 @@ class Serving:
         typed = sums.withColumn("data_type", F.lit(cases[0]))
         preferred = of_preferred_capture(typed, self._covered, "minute")
         rows = preferred.transform(liquidations.finished_liquidations)
-        # Every touched minute has an event in its preferred capture, so no row can vanish.
         self._replace(rows, LIQUIDATIONS_1M, self._touched.span(*cases), "minute")
 
     def _write_funding(self) -> None:
@@ -211,15 +210,16 @@ class Serving:
         tickers = _rows_in_touched(self._store, self._touched, DERIVATIVE_TICKERS, cases)
         new = tickers.transform(funding.statements).transform(funding.last_statements)
         with persisted(new) as stated:
-            first, last = stated.agg(F.min("date"), F.max("date")).collect()[0]
+            funding_us = F.unix_micros("funding_ts")
+            first, last = stated.agg(F.min(funding_us), F.max(funding_us)).collect()[0]
             if first is None:
                 return
-            days = between_days("date", first, last)
-            known = self._store.read(FUNDING).alias("t").where(days)
-            keys = ["date", *SERIES, "funding_ts"]
+            span = Span(first, last)
+            keys = [*SERIES, "funding_ts"]
+            known = self._existing(FUNDING, span, "funding_ts")
             same = known.join(stated.select(*keys), keys, "left_semi")
             rows = stated.unionByName(same).transform(funding.last_statements)
-            self._store.replace(rows.withColumn("is_gone", F.lit(False)), FUNDING, days)
+            self._replace(rows, FUNDING, span, "funding_ts")
 
     def _existing(self, table: Table, span: Span, time: str) -> DataFrame:
         """Return the rows of a Gold table within a span."""
@@ -235,17 +235,20 @@ class Serving:
         old: DataFrame | None = None,
     ) -> None:
         """Write rows, and delete those of `old` that are not among them."""
-        marked = rows.withColumn("is_gone", F.lit(False))
-        if old is not None:
-            keys = list(table.key)
-            gone = old.select(*table.column_names).join(rows.select(*keys), keys, "left_anti")
-            marked = marked.unionByName(gone.withColumn("is_gone", F.lit(True)))
-        self._store.replace(marked, table, _within(span, time), *conditions)
+        store = self._store
+        if store.known_times(table, time, span.first_us, span.last_us) is None:
+            store.append(rows, table)
+            return
+        bounds = (_within(span, time), *conditions)
+        known = old if old is not None else store.read(table).alias("t").where(" AND ".join(bounds))
+        with persisted(changed_rows(rows, known, table, deletes=old is not None)) as changes:
+            store.replace(changes, table, *bounds)
 
 
 def day_span(span: Span) -> Span:
-    """Return a span that begins with its day."""
-    return Span(span.first_us - span.first_us % DAY_US, span.last_us)
+    """Return the whole days that a span touches."""
+    first_us, last_us = (time_us - time_us % DAY_US for time_us in (span.first_us, span.last_us))
+    return Span(first_us, last_us + DAY_US - 1)
 
 
 def _within(span: Span, time: str) -> str:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from tardis_machine.lake.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.errors import TableVersionError
+from tardis_machine.lake.log_stats import times_in_files
 from tardis_machine.lake.schemas import spark_schema
 from tardis_machine.lake.tables import Table
 from tardis_machine.model.time import us_text
@@ -99,29 +102,42 @@ class Store:
             return
         self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
 
-    def replace(self, rows: DataFrame, table: Table, *bounds: str) -> None:
-        """Make rows the only content of a table within the bounds, touching what differs.
+    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> None:
+        """Apply changes from `changed_rows`, at the cost of what changes.
 
         Args:
-            rows: The whole content that the bounds should have, or with a column `is_gone` that
-                marks keys to delete.
+            changes: Rows, each with its `change`.
             table: Where they go.
             bounds: As in `insert_new`.
         """
-        if not self.exists(table):
-            self.append(rows.where("NOT is_gone"), table)
+        counts = {row[CHANGE]: row["count"] for row in changes.groupBy(CHANGE).count().collect()}
+        if counts.keys() <= {INSERT}:
+            if counts:
+                self.append(changes.drop(CHANGE), table)
             return
         values = [name for name in table.column_names if name not in table.key]
-        differs = " OR ".join(f"t.{name} IS DISTINCT FROM s.{name}" for name in values)
         updates = ", ".join(f"{name} = s.{name}" for name in values)
         self._merge(
-            rows,
+            changes,
             table,
             bounds,
-            "WHEN MATCHED AND s.is_gone THEN DELETE",
-            f"WHEN MATCHED AND ({differs}) THEN UPDATE SET {updates}",
-            f"WHEN NOT MATCHED AND NOT s.is_gone THEN {_insert(table)}",
+            f"WHEN MATCHED AND s.{CHANGE} = '{DELETE}' THEN DELETE",
+            f"WHEN MATCHED THEN UPDATE SET {updates}",
+            f"WHEN NOT MATCHED THEN {_insert(table)}",
         )
+
+    def known_times(
+        self, table: Table, column: str, first_us: int, last_us: int
+    ) -> tuple[int, int] | None:
+        """Return the part of a span in which a table may have rows, None when it has none there."""
+        if not self.exists(table):
+            return None
+        if is_local(self.root):
+            return times_in_files(self.path(table), column, first_us, last_us)
+        rows = self.read(table).alias("t").where(between_times(column, first_us, last_us))
+        time_us = F.unix_micros(column)
+        low, high = rows.agg(F.min(time_us), F.max(time_us)).collect()[0]
+        return None if low is None else (low, high)
 
     def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
         keys = (f"t.{name} = s.{name}" for name in table.key)
@@ -161,7 +177,12 @@ class Store:
 
 def absolute_root(root: str) -> str:
     """Return the root of a lake as Spark's SQL takes it: a URI or an absolute path."""
-    return root.rstrip("/") if "://" in root else str(Path(root).absolute())
+    return str(Path(root).absolute()) if is_local(root) else root.rstrip("/")
+
+
+def is_local(root: str) -> bool:
+    """Say whether a lake is in a folder of this machine."""
+    return "://" not in root
 
 
 def _insert(table: Table) -> str:

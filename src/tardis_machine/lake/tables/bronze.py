@@ -12,7 +12,7 @@ IDENTITY = ("payload_case", "exchange", "symbol", "name", "local_ts", "ordinal",
 
 BUS_COLUMNS = (
     *required(
-        text("bus", "Bus it was read from: files, kafka, redis, …"),
+        text("bus", "Bus it was read from: files, kafka, redis and so on."),
         text("stream", "Topic, stream, subject or hub."),
         text("partition", "Part of the stream that has an order of its own."),
         text("position", "Place in the partition; unique there and never reused."),

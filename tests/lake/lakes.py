@@ -1,0 +1,46 @@
+"""A lake for tests, filled step by step."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, SparkSession
+
+from tardis_machine.lake.refine import SPLIT_ROWS, refine_writer
+from tardis_machine.lake.serve import serve_writer
+from tardis_machine.lake.store import Store
+from tardis_machine.lake.tables import table_named
+from tardis_machine.lake.tables.bronze import EVENTS
+from tests.lake.events import bronze_rows
+
+
+class Lake:
+    """A lake whose Bronze is filled by hand."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark = spark
+        self.root = str(root)
+        self._deliveries = 0
+
+    def deliver(self, envelopes: Sequence[bytes | None]) -> None:
+        """Append envelopes to Bronze and refine them."""
+        self.append(envelopes)
+        self.refine()
+
+    def append(self, envelopes: Sequence[bytes | None]) -> None:
+        self._deliveries += 1
+        rows = bronze_rows(self.spark, envelopes, partition=str(self._deliveries))
+        Store(self.spark, self.root).append(rows, EVENTS)
+
+    def refine(self, max_batch_bytes: int = 1 << 30, split_rows: int = SPLIT_ROWS) -> None:
+        """Bring Bronze to Silver."""
+        writer = refine_writer(Store(self.spark, self.root), max_batch_bytes, split_rows)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def serve(self) -> None:
+        """Bring Silver to Gold."""
+        writer = serve_writer(Store(self.spark, self.root), 1 << 30)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    def values(self, name: str, *columns: str | Column) -> list[tuple[object, ...]]:
+        found = Store(self.spark, self.root).read(table_named(name)).select(*columns)
+        return sorted(tuple(row) for row in found.collect())

@@ -1,0 +1,135 @@
+"""Bronze to Silver: every event once, whatever comes twice, late or broken."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812
+
+from tardis_machine.bronze.envelope import Origin
+from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+from tardis_machine.model.control import NormalizedRecord
+from tests.lake.events import book_change, disconnect, encoded, quote, trade
+from tests.lake.lakes import Lake
+
+pytestmark = pytest.mark.spark
+
+
+def trades(*times: float) -> list[NormalizedRecord]:
+    return [trade(at, 100 + at) for at in times]
+
+
+def test_every_case_becomes_rows_of_its_table(lake: Lake) -> None:
+    records = [trade(1, id="t-1"), book_change(1), quote(1, 99, 101), disconnect(1)]
+    lake.deliver(encoded(records))
+    assert lake.values("silver.trades", "exchange", "symbol", "id", "price", "side") == [
+        ("bitmex", "XBTUSD", "t-1", 100.0, "buy")
+    ]
+    assert lake.values("silver.book_changes", "is_snapshot", "bid_prices", "ask_amounts") == [
+        (False, [99.5], [2.0])
+    ]
+    assert lake.values("silver.quotes", "name", "bid_price", "ask_price", "bid_amount") == [
+        ("quote", 99.0, 101.0, 3.0)
+    ]
+    assert lake.values("silver.control_events", "payload_case", "exchange") == [
+        ("disconnect", "bitmex")
+    ]
+    assert lake.values("silver.quarantine", "reason") == []
+
+
+def test_what_comes_again_or_late_counts_once(lake: Lake) -> None:
+    twins = [trade(3, 500), trade(3, 500)]
+    lake.deliver(encoded([*trades(1, 2, 9), *twins]) + encoded(trades(2, 9)))
+    first = [(101.0, 0), (102.0, 0), (109.0, 0), (500.0, 0), (500.0, 1)]
+    assert lake.values("silver.trades", "price", "ordinal") == first
+    lake.deliver(encoded([*trades(1, 2, 9), *twins]))
+    assert lake.values("silver.trades", "price", "ordinal") == first
+    lake.deliver(encoded(trades(0, 2, 5, 9, 11)))
+    more = [(100.0, 0), (105.0, 0), (111.0, 0)]
+    assert lake.values("silver.trades", "price", "ordinal") == sorted(first + more)
+
+
+def test_large_batch_is_split_at_the_known_times(lake: Lake) -> None:
+    lake.deliver(encoded(trades(4, 5, 6)))
+    lake.append([*encoded(trades(1, 5, 6, 7, 9)), event_without_times()])
+    lake.refine(split_rows=1)
+    prices = [price for (price,) in lake.values("silver.trades", "price")]
+    assert prices == [101.0, 104.0, 105.0, 106.0, 107.0, 109.0]
+    assert lake.values("silver.quarantine", "position") == [("5",)]
+
+
+def test_live_captures_of_one_market_are_both_kept(lake: Lake) -> None:
+    copies = [
+        encoded(trades(1), origin=origin, source=source)
+        for origin, source in (
+            (Origin.REALTIME, "a"),
+            (Origin.REALTIME, "b"),
+            (Origin.REPLAY, "c"),
+            (Origin.REPLAY, "c"),
+        )
+    ]
+    lake.deliver([envelope for copy in copies for envelope in copy])
+    assert lake.values("silver.trades", "capture", "producer", "origin") == [
+        ("history", "c", "replay"),
+        ("live:a", "a", "realtime"),
+        ("live:b", "b", "realtime"),
+    ]
+
+
+def event_of_a_newer_producer() -> bytes:
+    """Return a trade whose payload and envelope have fields that nobody knows yet."""
+    event = pb.NormalizedEvent.FromString(encoded(trades(1))[0])
+    payload = event.trade.SerializeToString() + b"\xfa\x06\x03new"
+    event.ClearField("trade")
+    tagged = b"\xa2\x01" + bytes([len(payload)]) + payload
+    return event.SerializeToString() + tagged + b"\xf8\x07\x01"
+
+
+def event_without_times() -> bytes:
+    event = pb.NormalizedEvent(source="p", exchange="bitmex", symbol="XBTUSD", origin=2)
+    event.trade.price = 1.0
+    return event.SerializeToString()
+
+
+def test_bad_events_are_kept_with_the_reason_and_once(lake: Lake) -> None:
+    unknown_case = b"\x12\x06bitmex" + b"\x92\x03\x02\x08\x01"
+    bad = [
+        trade(1, float("nan")),
+        trade(2, exchange=""),
+        trade(3, symbol=""),
+        trade(4, local_timestamp="2031-01-01T00:00:00.000000Z"),
+    ]
+    cut = encoded(trades(2))[0][:-3]
+    unread = [None, b"", b"\xff\xff", unknown_case, cut]
+    lake.deliver([*unread, event_without_times(), *encoded(bad), event_of_a_newer_producer()])
+    refused = [
+        ("empty record", "1"),
+        ("local time in the future", "9"),
+        ("malformed envelope", "2"),
+        ("malformed envelope", "4"),
+        ("no exchange", "7"),
+        ("no local time, or out of range", "5"),
+        ("no payload that this version knows", "3"),
+        ("no symbol", "8"),
+        ("null record", "0"),
+        ("price or amount is not a number", "6"),
+    ]
+    assert lake.values("silver.quarantine", "reason", "position") == refused
+    assert lake.values("silver.trades", "price") == [(101.0,)]
+    assert len(lake.values("bronze.events", "position")) == 11
+    # The whole of Bronze once more, as after the loss of the checkpoint.
+    checkpoint = Path(lake.root, "_checkpoints", "refine")
+    checkpoint.rename(checkpoint.with_name("lost"))
+    lake.append(encoded(trades(3)))
+    lake.refine(max_batch_bytes=1)
+    assert lake.values("silver.quarantine", "reason", "position") == refused
+    assert lake.values("silver.trades", "price") == [(101.0,), (103.0,)]
+
+
+def test_touched_minutes_are_noted(lake: Lake) -> None:
+    lake.deliver(encoded([trade(1), trade(61), trade(62), disconnect(130)]))
+    minute = F.date_format("minute", "HH:mm")
+    assert lake.values("silver.touched_minutes", "payload_case", "symbol", minute) == [
+        ("disconnect", "", "12:02"),
+        ("trade", "XBTUSD", "12:00"),
+        ("trade", "XBTUSD", "12:01"),
+    ]

@@ -7,6 +7,7 @@ record before is left, and returns the payload's bits of `time_digits`.
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
@@ -33,6 +34,7 @@ from tardis_machine.model.records import (
 
 ReadTime: TypeAlias = Callable[[str], Instant]
 WriteRecord: TypeAlias = Callable[[Any], int]
+MakeWriter: TypeAlias = Callable[[Any, ReadTime], WriteRecord]
 Columns: TypeAlias = tuple[list[float], list[float]]
 
 SIDES: dict[Side, pb.Side] = {"buy": pb.SIDE_BUY, "sell": pb.SIDE_SELL, "unknown": pb.SIDE_UNKNOWN}
@@ -81,22 +83,48 @@ def write_book_change(payload: pb.BookChange, read: ReadTime) -> WriteRecord:
     bid_prices, bid_amounts = payload.bid_prices, payload.bid_amounts
     ask_prices, ask_amounts = payload.ask_prices, payload.ask_amounts
 
-    has_bids = has_asks = False
-
     def write(record: BookChange) -> int:
-        nonlocal has_bids, has_asks
         timestamp.seconds, timestamp.nanos, digits = read(record.timestamp)
         payload.is_snapshot = record.is_snapshot
         bids, asks = record.bids, record.asks
-        # Most changes are of one side; leaving the other one empty costs nothing.
-        if bids or has_bids:
-            has_bids = bool(bids)
-            bid_prices[:] = [level.price for level in bids]
-            bid_amounts[:] = [level.amount for level in bids]
-        if asks or has_asks:
-            has_asks = bool(asks)
-            ask_prices[:] = [level.price for level in asks]
-            ask_amounts[:] = [level.amount for level in asks]
+        bid_prices[:] = [level.price for level in bids]
+        bid_amounts[:] = [level.amount for level in bids]
+        ask_prices[:] = [level.price for level in asks]
+        ask_amounts[:] = [level.amount for level in asks]
+        return digits << 1
+
+    return write
+
+
+def write_one_bid(payload: pb.BookChange, read: ReadTime) -> WriteRecord:
+    """Return the writer of book changes that are one bid."""
+    return _write_one_level(payload, payload.bid_prices, payload.bid_amounts, "bids", read)
+
+
+def write_one_ask(payload: pb.BookChange, read: ReadTime) -> WriteRecord:
+    """Return the writer of book changes that are one ask."""
+    return _write_one_level(payload, payload.ask_prices, payload.ask_amounts, "asks", read)
+
+
+def _write_one_level(
+    payload: pb.BookChange, prices: Any, amounts: Any, side: str, read: ReadTime
+) -> WriteRecord:
+    """Return a writer that puts one level where the last one was: the columns never change size."""
+    timestamp, levels_of = payload.timestamp, attrgetter(side)
+    prices.append(0.0)
+    amounts.append(0.0)
+    known_second, is_snapshot = 0, False
+
+    def write(record: BookChange) -> int:
+        nonlocal known_second, is_snapshot
+        second, timestamp.nanos, digits = read(record.timestamp)
+        if second != known_second:
+            timestamp.seconds = known_second = second
+        if record.is_snapshot is not is_snapshot:
+            payload.is_snapshot = is_snapshot = record.is_snapshot
+        (level,) = levels_of(record)
+        prices[0] = level.price
+        amounts[0] = level.amount
         return digits << 1
 
     return write
@@ -248,7 +276,7 @@ def write_disconnect(payload: pb.ControlDisconnect, _: ReadTime) -> WriteRecord:
     return write
 
 
-WRITERS: dict[PayloadCase, Callable[[Any, ReadTime], WriteRecord]] = {
+WRITERS: dict[PayloadCase, MakeWriter] = {
     PayloadCase.TRADE: write_execution,
     PayloadCase.BOOK_CHANGE: write_book_change,
     PayloadCase.BOOK_SNAPSHOT: write_book_snapshot,

@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 from msgspec import Raw, structs
 
@@ -108,6 +110,27 @@ def test_nothing_of_the_record_before_is_left_in_the_next() -> None:
     ]
     envelopes = encode(*records)
     assert Decoder().decode(envelope.data for envelope in envelopes) == records
+
+
+def test_book_changes_of_every_shape_are_written_as_by_a_fresh_encoder() -> None:
+    sides = [[], [BookLevel(1.0, 2.0)], [BookLevel(3.0, 0.0), BookLevel(4.0, 5.0)]]
+    times = ["2024-03-01T00:00:00.120Z", "2024-03-01T00:00:01.000001Z"]
+    records = [
+        book_change(
+            bids=bids,
+            asks=asks,
+            is_snapshot=is_snapshot,
+            timestamp=timestamp,
+            local_timestamp=us_text(LOCAL_US + number),
+        )
+        for number, (bids, asks, is_snapshot, timestamp) in enumerate(
+            product(sides, sides, (True, False), times)
+        )
+    ]
+    together = [envelope.data for envelope in encode(*records, *reversed(records))]
+    alone = [encode(record)[0].data for record in records]
+    assert together[: len(records)] == alone
+    assert Decoder().decode(together) == [*records, *reversed(records)]
 
 
 def test_more_records_than_one_message_serves_are_all_encoded() -> None:

@@ -21,21 +21,14 @@ from tests.servers.process import spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
+LOOK_SECONDS = 0.05
 END_SECONDS = 1800
 PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
-DELIVERY = (
-    # The window of the server stays small, so that replays keep to the pace of the publisher.
-    *("--event-bus-queue-max-bytes", "4 MiB"),
-    # Nothing is dropped because the publisher is down for long.
-    *("--event-bus-replay-max-block-ms", str(END_SECONDS * 1000)),
-    *("--event-bus-drain-timeout-ms", str(END_SECONDS * 1000)),
-)
 
 
 def common_flags(recordings: Path, spool: Path) -> list[str]:
-    """Return where data comes from, and how it is delivered."""
-    source = ["--offline", "--cache-dir", str(recordings)]
-    return [*source, "--event-bus-spool-dir", str(spool), *DELIVERY]
+    """Return where data comes from, and where events wait."""
+    return ["--offline", "--cache-dir", str(recordings), "--event-bus-spool-dir", str(spool)]
 
 
 class ProcessFailedError(RuntimeError):
@@ -186,6 +179,13 @@ class Server:
     async def backlog(self) -> int:
         """Return how many accepted events are not delivered."""
         return sum(bus["queued"] + bus["spooled"] for bus in (await self.buses()).values())
+
+    async def wait_for_backlog(self, events: int) -> None:
+        """Wait until at most so many accepted events are not delivered."""
+        while True:
+            if await self.backlog() <= events:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def metrics(self) -> dict[str, float]:
         """Return the metrics of publishing, added up over their labels."""

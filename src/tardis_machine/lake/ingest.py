@@ -3,13 +3,20 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.buses import bus_of
+from tardis_machine.lake.buses.client import ReadPolicy
+from tardis_machine.lake.buses.kafka import stream_kafka
+from tardis_machine.lake.buses.rows import RowForm
+from tardis_machine.lake.buses.source import stream_bus
 from tardis_machine.lake.decode import bronze_columns
 from tardis_machine.lake.schemas import arrow_schema, spark_schema
 from tardis_machine.lake.store import TABLE_PROPERTIES, Store
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
+from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.settings import BusSettings
 
 QUERY = "ingest"
 VALUE = "envelope"
@@ -36,6 +43,13 @@ def _bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def bronze_events(records: DataFrame) -> DataFrame:
     """Return rows of `bronze.events` for records of a bus."""
     return records.mapInArrow(_bronze_batches, spark_schema(EVENTS))
+
+
+def stream_bronze(spark: SparkSession, bus: BusSettings, policy: ReadPolicy) -> DataFrame:
+    """Return the events of a bus as rows of `bronze.events`, from the oldest on."""
+    if isinstance(bus, KafkaSettings):
+        return stream_kafka(spark, bus, policy).transform(bronze_events)
+    return stream_bus(spark, bus_of(bus), policy, RowForm(spark_schema(EVENTS), bronze_batch))
 
 
 def ingest_writer(events: DataFrame, store: Store, bus: str) -> DataStreamWriter:

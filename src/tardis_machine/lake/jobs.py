@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tardis_machine.lake.buses import chosen_bus, stream_records
+from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.ingest import bronze_events, ingest_writer
+from tardis_machine.lake.failures import explained
+from tardis_machine.lake.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.progress import ProgressListener
 from tardis_machine.lake.refine import refine_writer
 from tardis_machine.lake.serve import serve_writer
@@ -142,10 +142,10 @@ class Job:
             return serve_writer(store, lake.max_batch_bytes)
         bus = chosen_bus(self._settings.publishing)
         policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
-        records = stream_records(store.spark, bus, policy)
-        return ingest_writer(bronze_events(records), store, bus.bus)
+        return ingest_writer(stream_bronze(store.spark, bus, policy), store, bus.bus)
 
     def _report(self, query: StreamingQuery) -> None:
+        self._listener.wait_for_end(str(query.runId))
         state = self._listener.states.get(query.name)
         if state is not None:
             self._say(state.text(query.name))
@@ -157,4 +157,4 @@ def _failures_of(query: StreamingQuery) -> Iterator[None]:
     try:
         yield
     except StreamingQueryException as error:
-        raise LakeError(f"{query.name} failed: {error}") from error
+        raise explained(query.name, error) from error

@@ -1,6 +1,7 @@
 """How far every streaming query is: rows, rate and lag, for people and for /metrics."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +15,12 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from tardis_machine.lake.buses.positions import LOST
 from tardis_machine.telemetry.metrics import LakeMetrics
 
 REPORT_SECONDS = 5.0
+END_SECONDS = 30.0
+_KAFKA = "KafkaV2"
 
 
 @dataclass
@@ -27,13 +31,17 @@ class QueryState:
     batches: int = 0
     seconds: float = 0.0
     lag: int | None = None
+    lost: int = 0
+    """Events that were gone before they were read, at least."""
     reported_at: float = field(default_factory=time.monotonic)
 
     def text(self, name: str) -> str:
         """Describe it in one line."""
         rate = f", {self.rows / self.seconds:,.0f} rows/s" if self.seconds else ""
         behind = "" if not self.lag else f", {self.lag:,} behind the bus"
-        return f"{name}: {self.rows:,} rows in {self.batches:,} batches{rate}{behind}"
+        lost = f", {self.lost:,} events lost at least" if self.lost else ""
+        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        return f"{name}: {self.rows:,} rows in {batches}{rate}{behind}{lost}"
 
 
 class ProgressListener(StreamingQueryListener):
@@ -43,6 +51,11 @@ class ProgressListener(StreamingQueryListener):
         self._metrics = metrics
         self._say = say
         self.states: dict[str, QueryState] = {}
+        self._ends: dict[str, threading.Event] = {}
+
+    def wait_for_end(self, run_id: str) -> None:
+        """Wait until everything that a finished run reported has arrived, which is soon."""
+        self._end_of(run_id).wait(END_SECONDS)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Begin to count."""
@@ -60,6 +73,7 @@ class ProgressListener(StreamingQueryListener):
         state.batches += 1
         state.seconds += seconds
         state.lag = sum(filter(None, (lag_of(each.json) for each in progress.sources)))
+        state.lost = sum(lost_of(each.json, state.lost) for each in progress.sources)
         self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag)
         if time.monotonic() - state.reported_at >= REPORT_SECONDS:
             state.reported_at = time.monotonic()
@@ -69,7 +83,23 @@ class ProgressListener(StreamingQueryListener):
         """Do nothing: there was nothing to read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Do nothing: the job that started the query sees its end."""
+        """Note that nothing more will come."""
+        self._end_of(str(event.runId)).set()
+
+    def _end_of(self, run_id: str) -> threading.Event:
+        return self._ends.setdefault(run_id, threading.Event())
+
+
+def lost_of(source: str, before: int) -> int:
+    """Return how many events of a source are gone, given how many were before this batch."""
+    progress = json.loads(source)
+    latest, start, end = (progress.get(f"{name}Offset") for name in ("latest", "start", "end"))
+    if isinstance(latest, Mapping) and LOST in latest:
+        return int(latest[LOST]["events"])
+    if not str(progress.get("description", "")).startswith(_KAFKA) or not start or not end:
+        return before
+    # Spark's connector goes on silently; it numbers events one by one.
+    return before + max(_distance(start, end) - int(progress["numInputRows"]), 0)
 
 
 def lag_of(source: str) -> int | None:
@@ -81,10 +111,15 @@ def lag_of(source: str) -> int | None:
     latest, end = progress.get("latestOffset"), progress.get("endOffset")
     if not isinstance(latest, Mapping) or not isinstance(end, Mapping):
         return None
+    return _distance(end, latest)
+
+
+def _distance(start: Mapping[str, Any], end: Mapping[str, Any]) -> int:
+    """Return how many events lie between two offsets; a stream without a start counts whole."""
     return sum(
-        max(_place(place) - _place((end.get(stream) or {}).get(partition)), 0)
-        for stream, partitions in latest.items()
-        if isinstance(partitions, Mapping)
+        max(_place(place) - _place((start.get(stream) or {}).get(partition)), 0)
+        for stream, partitions in end.items()
+        if isinstance(partitions, Mapping) and stream != LOST
         for partition, place in partitions.items()
     )
 

@@ -79,6 +79,8 @@ class EventHubsUnderTest:
     has_nulls = False
     is_anew_after_trim = False
     keeps_planned = False
+    has_times = True
+    has_server = True
 
     def __init__(self, server: ShortMemory) -> None:
         self.server = server

@@ -49,6 +49,8 @@ class KinesisUnderTest:
     has_nulls = False
     is_anew_after_trim = True
     keeps_planned = True
+    has_times = True
+    has_server = True
 
     def __init__(self, server: Kinesis, spool: Path) -> None:
         self.server = server

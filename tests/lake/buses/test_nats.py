@@ -48,6 +48,8 @@ class NatsUnderTest:
     has_nulls = False
     is_anew_after_trim = False
     keeps_planned = False
+    has_times = True
+    has_server = True
 
     def __init__(self, server: Nats, **login: Any) -> None:
         self.server = server

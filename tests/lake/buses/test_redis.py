@@ -40,6 +40,8 @@ class RedisUnderTest:
     has_nulls = True
     is_anew_after_trim = False
     keeps_planned = False
+    has_times = True
+    has_server = True
 
     def __init__(self, server: Redis, stream: str) -> None:
         self.server = server

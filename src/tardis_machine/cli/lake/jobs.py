@@ -6,6 +6,9 @@ import threading
 from collections.abc import Sequence
 
 from tardis_machine.app.lake_settings import LakeJobSettings
+from tardis_machine.cli.commands import ExitCode
+from tardis_machine.lake.buses.errors import BusUnavailableError
+from tardis_machine.lake.errors import DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
 
 
@@ -21,8 +24,15 @@ def run_job(settings: LakeJobSettings, stages: Sequence[Stage]) -> int:
         once=settings.job.once,
         metrics_port=settings.job.metrics_port,
     )
-    Job(job, stages, _say, stop).run()
-    return 0
+    try:
+        Job(job, stages, _say, stop).run()
+    except DataLossError as error:
+        _say(str(error))
+        return ExitCode.EVENTS_LOST
+    except BusUnavailableError as error:
+        _say(str(error))
+        return ExitCode.BUS_NOT_REACHED
+    return ExitCode.OK
 
 
 def _say(text: str) -> None:

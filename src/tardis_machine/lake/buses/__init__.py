@@ -2,13 +2,8 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
-from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.kafka import stream_kafka
-from tardis_machine.lake.buses.source import stream_bus
+from tardis_machine.lake.buses.client import Bus
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.sinks.kafka_settings import KafkaSettings
 from tardis_machine.sinks.registry import PublishingSettings
@@ -37,12 +32,10 @@ def chosen_bus(publishing: PublishingSettings) -> BusSettings:
     return found[0]
 
 
-def stream_records(spark: SparkSession, bus: BusSettings, policy: ReadPolicy) -> DataFrame:
-    """Return the records of a bus as a stream, from the oldest on."""
-    if isinstance(bus, KafkaSettings):
-        return stream_kafka(spark, bus, policy)
-    module, _, name = _READERS[bus.bus].partition(":")
-    reader: Callable[[BusSettings], Any] = getattr(
+def bus_of(settings: BusSettings) -> Bus:
+    """Return what reads a bus; Kafka has none of ours."""
+    module, _, name = _READERS[settings.bus].partition(":")
+    reader: Callable[[BusSettings], Bus] = getattr(
         importlib.import_module(f"tardis_machine.lake.buses.{module}"), name
     )
-    return stream_bus(spark, reader(bus), policy)
+    return reader(settings)

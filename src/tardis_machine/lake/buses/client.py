@@ -140,6 +140,11 @@ class NumberedClient(BusClient):
 class Planner(Connection):
     """Decides on the driver what the next batch reads."""
 
+    @property
+    @abstractmethod
+    def lost(self) -> int:
+        """Return how many events were gone before they could be planned, at least."""
+
     @abstractmethod
     def begin(self) -> Offset:
         """Return where a new query starts: before the oldest event of every lane."""

@@ -1,53 +1,37 @@
 """Read the files bus: blocks of records between two places of a log.
 
-A position is a segment and a byte in it, always at the border of a block. What lies before the
-durable end of a log never changes, so a range stands for the same events for ever.
+What lies before the durable end of a log never changes, so a range stands for the same events for
+ever.
 """
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 import pyarrow as pa
 
 from tardis_machine.lake.buses.client import BusClient, Loss, Page, Planner, ReadPolicy, Span
 from tardis_machine.lake.buses.errors import BusError
+from tardis_machine.lake.buses.files_places import (
+    Place,
+    blocks_after,
+    ends_of,
+    is_log,
+    segments_between,
+    span_of,
+)
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.rows import make_rows
 from tardis_machine.sinks.files_settings import FilesSettings
-from tardis_machine.sinks.log import (
-    BLOCK_HEADER,
-    RECORD_HEADER,
-    LogError,
-    durable_end,
-    open_segment,
-    payloads_of,
-    segments,
-)
+from tardis_machine.sinks.log import RECORD_HEADER, LogError, open_segment, payloads_of, segments
 
 RECORD_BYTES = 128
 """About what a record takes at least; limits by rows are kept by bytes, without reading them."""
+PAGE_RECORDS = 8192
+"""Small blocks are put together up to about so many records."""
 
 _NO_TIME = pa.scalar(None, pa.timestamp("us", "UTC"))
-
-
-class Place(NamedTuple):
-    """A border between blocks of a log."""
-
-    segment: int
-    byte: int
-
-    @classmethod
-    def of(cls, position: Position) -> "Place":
-        """Read a position of a checkpoint."""
-        return cls(position["segment"], position["byte"])
-
-    @property
-    def position(self) -> Position:
-        """Return it as checkpoints keep it."""
-        return {"segment": self.segment, "byte": self.byte}
 
 
 class FilesBus:
@@ -87,7 +71,7 @@ class FilesClient(BusClient):
                 "or name another directory with --files-dir."
             )
         logs = (path for path in sorted(self._directory.iterdir()) if path.is_dir())
-        return {Lane(path.name): _span(path) for path in logs if segments(path)}
+        return {Lane(path.name): span_of(path) for path in logs if is_log(path)}
 
     def distance(self, start: Position, end: Position) -> int:
         """Return about how many records fit between two places, as if segments were full."""
@@ -100,100 +84,105 @@ class FilesClient(BusClient):
     def advance(self, lane: Lane, start: Position, rows: int) -> Position:
         """Return the border of blocks that lies about so many records on."""
         log, place, left = self._directory / lane.stream, Place.of(start), rows * RECORD_BYTES
-        for after in _borders(log, place):
-            left -= after.byte - (place.byte if after.segment == place.segment else 0)
-            place = after
+        for block in blocks_after(log, place):
+            place, left = block.end, left - block.size
             if left <= 0:
                 break
         return place.position
 
     def cut(self, wanted: Range, parts: int) -> list[Range]:
         """Cut at borders of blocks, in parts of about the same size."""
-        log, end = self._directory / wanted.lane.stream, Place.of(wanted.end)
-        borders = [place for place in _borders(log, Place.of(wanted.start)) if place <= end]
-        step = max(len(borders) // parts, 1)
-        inner = [place.position for place in borders[step - 1 :: step] if place < end]
-        places = [wanted.start, *inner, wanted.end]
-        return [Range(wanted.lane, one, other, None) for one, other in pairwise(places)]
+        log, start, end = self._directory / wanted.lane.stream, *ends_of(wanted)
+        # The number of parts was meant for full segments.
+        size = self.distance(wanted.start, wanted.end) * RECORD_BYTES / parts
+        inner, left = [], size
+        for block in blocks_after(log, start):
+            if block.end >= end:
+                break
+            left -= block.size
+            if left <= 0:
+                inner.append(block.end.position)
+                left = size
+        borders = [wanted.start, *inner, wanted.end]
+        return [Range(wanted.lane, one, other, None) for one, other in pairwise(borders)]
 
     def loss(self, lane: Lane, start: Position, span: Span) -> Loss | None:
         """Say whether retention removed segments that were not read."""
         first, oldest, newest = Place.of(start), Place.of(span.oldest), Place.of(span.newest)
         if newest < first:
             return Loss(1, is_new_lane=True)
-        return Loss(1) if first.segment < oldest.segment and first != (0, 0) else None
+        return Loss(oldest.segment - first.segment) if first.segment < oldest.segment else None
 
     def confirmed_loss(self, wanted: Range, missing: int) -> int:
-        """Return nothing lost: rows were guessed from sizes, and a damaged block is an error."""
-        return 0
+        """Return how many segments are gone: rows were guessed from sizes and prove nothing."""
+        return len(self._missing(wanted))
 
     def is_before(self, one: Position, other: Position) -> bool:
         """Compare segments, then bytes."""
         return Place.of(one) < Place.of(other)
 
     def read(self, wanted: Range) -> Iterator[Page]:
-        """Read block after block."""
-        log, end = self._directory / wanted.lane.stream, Place.of(wanted.end)
-        start = Place.of(wanted.start)
-        for segment in (each.number for each in segments(log)):
-            if not start.segment <= segment <= end.segment:
+        """Read block after block, several small ones together."""
+        log, start, end = self._directory / wanted.lane.stream, *ends_of(wanted)
+        missing = self._missing(wanted)
+        rows = Rows(wanted.lane)
+        if missing:
+            yield Page(rows.taken(), wanted.start, len(missing))
+        for segment in segments_between(start, end):
+            if segment in missing:
                 continue
             with open_segment(log, segment) as file:
                 first = start.byte if segment == start.segment else 0
                 last = end.byte if segment == end.segment else None
                 for begins, ends, payload in payloads_of(file, first, last):
-                    rows = _rows(wanted.lane, f"{segment}:{begins}:", payload)
-                    yield Page(rows, Place(segment, ends).position)
+                    rows.add(f"{segment}:{begins}:", payload)
+                    if rows.count >= PAGE_RECORDS:
+                        yield Page(rows.taken(), Place(segment, ends).position)
+        if rows.count:
+            yield Page(rows.taken(), wanted.end)
+
+    def _missing(self, wanted: Range) -> set[int]:
+        """Return the segments of a range that are gone."""
+        there = {each.number for each in segments(self._directory / wanted.lane.stream)}
+        return set(segments_between(*ends_of(wanted))) - there
 
 
-def _span(log: Path) -> Span:
-    oldest = Place(segments(log)[0].number, 0)
-    newest = max(Place(*durable_end(log)), oldest)
-    return Span(oldest.position, newest.position)
+class Rows:
+    """Collects the envelopes of blocks; targets, keys and headers are in the envelope, too."""
 
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._envelopes: list[bytes] = []
+        self._positions: list[str] = []
 
-def _borders(log: Path, start: Place) -> Iterator[Place]:
-    """Yield the ends of the blocks after a place, reading only their headers."""
-    end = Place(*durable_end(log))
-    for segment in (each.number for each in segments(log)):
-        if not start.segment <= segment <= end.segment:
-            continue
-        with open_segment(log, segment) as file:
-            first = start.byte if segment == start.segment else 0
-            for byte in _block_ends(file, first):
-                if (segment, byte) > end:
-                    return
-                yield Place(segment, byte)
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return len(self._envelopes)
 
+    def add(self, prefix: str, payload: bytes) -> None:
+        """Add one block, whose records are numbered behind a prefix."""
+        unpack, size, envelopes = RECORD_HEADER.unpack_from, RECORD_HEADER.size, self._envelopes
+        before, position, end = len(envelopes), 0, len(payload)
+        while position < end:
+            target, key, headers, length = unpack(payload, position)
+            position += size + target + key + headers
+            envelopes.append(payload[position : position + length])
+            position += length
+        if position != end:
+            block = f"{self._lane.stream}: the records of block {prefix[:-1]}"
+            raise LogError(f"{block} do not fill it.")
+        self._positions += [f"{prefix}{number}" for number in range(len(envelopes) - before)]
 
-def _block_ends(file: BinaryIO, start: int) -> Iterator[int]:
-    position = start
-    while True:
-        file.seek(position)
-        header = file.read(BLOCK_HEADER.size)
-        if len(header) < BLOCK_HEADER.size:
-            return
-        position += BLOCK_HEADER.size + BLOCK_HEADER.unpack(header)[2]
-        yield position
-
-
-def _rows(lane: Lane, prefix: str, payload: bytes) -> pa.RecordBatch:
-    """Return the envelopes of one block; targets, keys and headers are in the envelope, too."""
-    unpack, size = RECORD_HEADER.unpack_from, RECORD_HEADER.size
-    envelopes: list[bytes] = []
-    position, end = 0, len(payload)
-    while position < end:
-        target, key, headers, length = unpack(payload, position)
-        position += size + target + key + headers
-        envelopes.append(payload[position : position + length])
-        position += length
-    if position != end:
-        raise LogError(f"{lane.stream}: the records of block {prefix[:-1]} do not fill it.")
-    count = len(envelopes)
-    return make_rows(
-        FilesSettings.bus,
-        lane,
-        pa.array([f"{prefix}{number}" for number in range(count)], pa.string()),
-        pa.repeat(_NO_TIME, count),
-        pa.array(envelopes, pa.binary()),
-    )
+    def taken(self) -> pa.RecordBatch:
+        """Return the rows, and begin anew."""
+        count = self.count
+        rows = make_rows(
+            FilesSettings.bus,
+            self._lane,
+            pa.array(self._positions, pa.string()),
+            pa.repeat(_NO_TIME, count),
+            pa.array(self._envelopes, pa.binary()),
+        )
+        self._envelopes, self._positions = [], []
+        return rows

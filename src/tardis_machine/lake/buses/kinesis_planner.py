@@ -22,8 +22,8 @@ from tardis_machine.lake.buses.kinesis_shards import (
     Shard,
 )
 from tardis_machine.lake.buses.kinesis_spool import Spool, SpoolWriter
+from tardis_machine.lake.buses.losses import Losses
 from tardis_machine.lake.buses.names import StreamNames
-from tardis_machine.lake.buses.planning import report_loss
 from tardis_machine.lake.buses.positions import (
     Lane,
     Offset,
@@ -58,7 +58,7 @@ class KinesisPlanner(Planner):
         self._api = KinesisApi(settings)
         self._names = StreamNames.of(settings.destinations)
         self._spool = Spool(spool) if spool else None
-        self._policy = policy
+        self._losses = Losses(policy)
         self._frozen_at: float | None = None
         self._caught_up: set[Lane] = set()
         self._spooled: set[str] = set()
@@ -66,6 +66,11 @@ class KinesisPlanner(Planner):
     def close(self) -> None:
         """Close the connections."""
         self._api.close()
+
+    @property
+    def lost(self) -> int:
+        """Return how many losses there were; Kinesis does not say of how many events."""
+        return self._losses.events
 
     def begin(self) -> Offset:
         """Return the start of every shard that follows no other one."""
@@ -126,7 +131,7 @@ class KinesisPlanner(Planner):
         """Return the positions of shards that exist; one that goes unread takes events along."""
         for lane in known.keys() - shards.keys():
             if not known[lane]["is_closed"]:
-                report_loss(self._policy, lane, Loss(1))
+                self._losses.report(lane, known[lane], Loss(1))
         return {lane: position for lane, position in known.items() if lane in shards}
 
     def _fetch(self, lane: Lane, start: Position, share: int | None, goal: float) -> Fetched:
@@ -137,13 +142,13 @@ class KinesisPlanner(Planner):
         try:
             return fetch.run(start)
         except ForeignPositionError:
-            report_loss(self._policy, lane, Loss(1, is_new_lane=True))
+            self._losses.report(lane, start, Loss(1, is_new_lane=True))
             return fetch.run({**start, "sequence": ""})
 
     def _check_age(self, lane: Lane, start: Position) -> None:
         age_ms = _now_ms() - start["read_to_ms"]
         if start["sequence"] and age_ms > DAY_MS and age_ms > self._api.retention_ms(lane.stream):
-            report_loss(self._policy, lane, Loss(1))
+            self._losses.report(lane, start, Loss(1))
 
 
 class ShardFetch:

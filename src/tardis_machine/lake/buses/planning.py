@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-import structlog
-
-from tardis_machine.lake.buses.client import BusClient, Loss, Planner, ReadPolicy, Span
+from tardis_machine.lake.buses.client import BusClient, Planner, ReadPolicy, Span
+from tardis_machine.lake.buses.losses import Losses
 from tardis_machine.lake.buses.positions import (
     Lane,
     Offset,
@@ -14,10 +13,6 @@ from tardis_machine.lake.buses.positions import (
     offset_of,
     positions_of,
 )
-from tardis_machine.lake.errors import DataLossError
-from tardis_machine.telemetry.logs import bridge_logs
-
-log = structlog.get_logger(__name__)
 
 
 class LanePlanner(Planner):
@@ -26,12 +21,18 @@ class LanePlanner(Planner):
     def __init__(self, client: BusClient, policy: ReadPolicy) -> None:
         self._client = client
         self._policy = policy
+        self._losses = Losses(policy)
         self._goals: Mapping[Lane, Span] | None = None
         self._spans: Mapping[Lane, Span] = {}
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    @property
+    def lost(self) -> int:
+        """Return how many events were gone."""
+        return self._losses.events
 
     def begin(self) -> Offset:
         """Return the positions before the oldest events."""
@@ -104,23 +105,6 @@ class LanePlanner(Planner):
         loss = self._client.loss(lane, start, span)
         if loss is None:
             return start
-        report_loss(self._policy, lane, loss)
+        self._losses.report(lane, start, loss)
         is_skipped = loss.is_new_lane or self._client.is_before(start, span.oldest)
         return span.oldest if is_skipped else start
-
-
-def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
-    """Raise DataLossError, or log the loss where the policy is to go on."""
-    place = f"{lane.stream}, partition {lane.partition}"
-    if policy.fails_on_loss:
-        reason = (
-            f"{place} was deleted and made anew"
-            if loss.is_new_lane
-            else f"{place} no longer holds at least {loss.events} events that were not read"
-        )
-        raise DataLossError(
-            f"{reason}: the bus keeps too little, or the lake was away for too long. To go on "
-            "with what is left, set lake-fail-on-data-loss to false."
-        )
-    bridge_logs()
-    log.warning("events lost", stream=lane.stream, partition=lane.partition, events=loss.events)

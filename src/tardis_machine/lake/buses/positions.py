@@ -15,6 +15,9 @@ Position: TypeAlias = Any
 Offset: TypeAlias = dict[str, dict[str, Position]]
 """Positions by stream and partition, as they stand in the checkpoint."""
 
+LOST = "_lost"
+"""Name that stands for a stream where a reader reports how many events are gone."""
+
 
 class Lane(NamedTuple):
     """A stream, and the part of it that has an order of its own."""
@@ -50,6 +53,11 @@ def offset_of(positions: Mapping[Lane, Position]) -> Offset:
     for lane, position in sorted(positions.items()):
         offset.setdefault(lane.stream, {})[lane.partition] = position
     return offset
+
+
+def with_loss(offset: Offset | None, events: int) -> Offset | None:
+    """Return a report of the newest positions that also says how many events are gone."""
+    return offset if not events else {**(offset or {}), LOST: {"events": events}}
 
 
 def fair_shares(wanted: Mapping[Lane, int], limit: int | None) -> dict[Lane, int]:

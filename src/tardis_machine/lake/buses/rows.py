@@ -1,5 +1,9 @@
 """Rows that every reader delivers: where an event was on the bus, and its envelope."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
@@ -11,6 +15,24 @@ from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
 COLUMNS = (*BUS_COLUMNS, EVENTS.columns[EVENTS.column_names.index("envelope")])
 ARROW_SCHEMA = pa.schema([arrow_field(column) for column in COLUMNS])
 SPARK_SCHEMA = StructType([spark_field(column) for column in COLUMNS])
+
+Reshape: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """What becomes of records before they leave the task that reads them.
+
+    What a task does itself costs no way through the JVM to another Python process and back.
+    """
+
+    schema: StructType
+    reshape: Reshape | None = None
+    """Makes rows of the schema; a function of a module that executors have. None: as read."""
+
+
+RECORDS = RowForm(SPARK_SCHEMA)
+"""Records as a bus holds them."""
 
 _TIME = ARROW_SCHEMA.field("bus_ts").type
 

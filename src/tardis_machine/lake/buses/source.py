@@ -4,10 +4,11 @@ Spark makes several copies of a reader: one plans offsets in a process of the dr
 the query runs, others read ranges in tasks. Each connects by itself, when it first needs to.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +28,9 @@ from pyspark.sql.types import StructType
 
 from tardis_machine.lake.buses.client import Bus, Loss, Planner, ReadPolicy
 from tardis_machine.lake.buses.errors import BusUnavailableError
-from tardis_machine.lake.buses.planning import report_loss
-from tardis_machine.lake.buses.positions import Offset, Range
-from tardis_machine.lake.buses.rows import SPARK_SCHEMA
+from tardis_machine.lake.buses.losses import report_loss
+from tardis_machine.lake.buses.positions import Offset, Range, with_loss
+from tardis_machine.lake.buses.rows import RECORDS, RowForm
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
@@ -37,20 +38,27 @@ LONGEST_PAUSE_SECONDS = 5.0
 _T = TypeVar("_T")
 
 
-def read_bus(spark: SparkSession, bus: Bus, policy: ReadPolicy) -> DataFrame:
+def read_bus(
+    spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS
+) -> DataFrame:
     """Return all events that a bus holds now."""
-    return spark.read.format(register(spark, bus, policy)).load()
+    return spark.read.format(register(spark, bus, policy, form)).load()
 
 
-def stream_bus(spark: SparkSession, bus: Bus, policy: ReadPolicy) -> DataFrame:
+def stream_bus(
+    spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS
+) -> DataFrame:
     """Return the events of a bus as a stream, from the oldest on."""
-    return spark.readStream.format(register(spark, bus, policy)).load()
+    return spark.readStream.format(register(spark, bus, policy, form)).load()
 
 
-def register(spark: SparkSession, bus: Bus, policy: ReadPolicy) -> str:
+def register(spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS) -> str:
     """Make a bus known to Spark and return the format to name."""
+    # Spark refuses a name that another session of the process has registered.
+    format_ = f"tardis-machine-{bus.name}-{secrets.token_hex(4)}"
     # Pickled by value because it is made here; it only refers to classes that executors import.
-    members = {"bus": bus, "policy": policy, "__module__": __name__}
+    members: dict[str, Any] = {"bus": bus, "policy": policy, "form": form, "format": format_}
+    members["__module__"] = __name__
     source: type[BusSource] = type(f"{type(bus).__name__}Source", (BusSource,), members)
     spark.dataSource.register(source)
     return source.name()
@@ -61,23 +69,25 @@ class BusSource(DataSource):
 
     bus: ClassVar[Bus]
     policy: ClassVar[ReadPolicy]
+    form: ClassVar[RowForm]
+    format: ClassVar[str]
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
-        return f"tardis-machine-{cls.bus.name}"
+        return cls.format
 
     def schema(self) -> StructType:
-        """Return the columns of every bus."""
-        return SPARK_SCHEMA
+        """Return the columns of the rows."""
+        return self.form.schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads all there is."""
-        return BatchReader(self.bus, self.policy)
+        return BatchReader(self.bus, self.policy, self.form)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return what reads batch by batch."""
-        return StreamReader(self.bus, self.policy)
+        return StreamReader(self.bus, self.policy, self.form)
 
 
 class RangePartition(InputPartition):
@@ -91,9 +101,10 @@ class RangePartition(InputPartition):
 class BatchReader(DataSourceReader):
     """Reads everything from the oldest event to the newest one."""
 
-    def __init__(self, bus: Bus, policy: ReadPolicy) -> None:
+    def __init__(self, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS) -> None:
         self._bus = bus
         self._policy = policy
+        self._form = form
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan the whole bus as one batch."""
@@ -115,15 +126,16 @@ class BatchReader(DataSourceReader):
         # Spark asks for one empty partition when there is none.
         if not isinstance(partition, RangePartition):
             return iter(())
-        return read_range(self._bus, self._policy, partition.wanted)
+        return _rows(self._bus, self._policy, self._form, partition.wanted)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is new, batch by batch."""
 
-    def __init__(self, bus: Bus, policy: ReadPolicy) -> None:
+    def __init__(self, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS) -> None:
         self._bus = bus
         self._policy = policy
+        self._form = form
         self._planner: Planner | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
@@ -141,8 +153,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        """Return the newest positions."""
-        return self._planned(lambda planner: planner.newest())
+        """Return the newest positions, and how many events are gone."""
+        return self._planned(lambda planner: with_loss(planner.newest(), planner.lost))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read nothing that comes after this call."""
@@ -156,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range."""
         assert isinstance(partition, RangePartition)
-        return read_range(self._bus, self._policy, partition.wanted)
+        return _rows(self._bus, self._policy, self._form, partition.wanted)
 
     def commit(self, end: Offset) -> None:
         """Let go of what is only kept for a batch that is now written."""
@@ -175,6 +187,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _retried(lambda: ask(planner), self._policy)
 
 
+def _rows(bus: Bus, policy: ReadPolicy, form: RowForm, wanted: Range) -> Iterator[pa.RecordBatch]:
+    records = read_range(bus, policy, wanted)
+    return records if form.reshape is None else map(form.reshape, records)
+
+
 def read_range(bus: Bus, policy: ReadPolicy, wanted: Range) -> Iterator[pa.RecordBatch]:
     """Yield the events of a range; a lost connection is made again and read on from there."""
     rows, lost, rest = 0, 0, wanted
@@ -187,7 +204,7 @@ def read_range(bus: Bus, policy: ReadPolicy, wanted: Range) -> Iterator[pa.Recor
                     yield page.batch
                     rest = replace(wanted, start=page.position, rows=None)
                     pauses.reset()
-                lost = lost if wanted.rows is None else wanted.rows - rows
+                lost = lost if wanted.rows is None else max(lost, wanted.rows - rows)
                 lost = client.confirmed_loss(wanted, lost) if lost > 0 else 0
             break
         except BusUnavailableError as error:

@@ -1,0 +1,50 @@
+"""Events that a bus let go before they were read: refused or counted, never passed over."""
+
+import structlog
+
+from tardis_machine.lake.buses.client import Loss, ReadPolicy
+from tardis_machine.lake.buses.positions import Lane, Position
+from tardis_machine.lake.errors import DataLossError
+from tardis_machine.telemetry.logs import bridge_logs
+
+log = structlog.get_logger(__name__)
+
+
+class Losses:
+    """Counts events that are gone, or refuses to go on without them."""
+
+    def __init__(self, policy: ReadPolicy) -> None:
+        self._policy = policy
+        self._events: dict[tuple[Lane, str], int] = {}
+
+    @property
+    def events(self) -> int:
+        """Return how many events are gone, at least."""
+        return sum(self._events.values())
+
+    def report(self, lane: Lane, start: Position, loss: Loss) -> None:
+        """Raise DataLossError, or count the loss; the same one counts once."""
+        report_loss(self._policy, lane, loss)
+        self._events[lane, str(start)] = loss.events
+
+
+def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
+    """Raise DataLossError, or log the loss where the policy is to go on."""
+    place = f"{lane.stream}, partition {lane.partition}"
+    if policy.fails_on_loss:
+        reason = (
+            f"{place} was deleted and made anew"
+            if loss.is_new_lane
+            else f"{place} no longer holds at least {loss.events} events that were not read"
+        )
+        raise DataLossError(loss_text(reason))
+    bridge_logs()
+    log.warning("events lost", stream=lane.stream, partition=lane.partition, events=loss.events)
+
+
+def loss_text(what: str) -> str:
+    """Return the message that explains a loss and says how to go on."""
+    return (
+        f"{what}: the bus keeps too little, or the lake was away for too long. To go on with what "
+        "is left and count the rest, start with --fail-on-data-loss false."
+    )

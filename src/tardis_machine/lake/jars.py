@@ -1,5 +1,6 @@
 """The jars for Delta and Kafka: resolved once into a cache folder, then only looked up."""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,8 @@ from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.model.errors import MissingExtraError
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
+# How Ivy lists what it did not find: `:: organisation#module;version: not found`.
+_UNRESOLVED = re.compile(r"^\s*:: (\S+#\S+;\S+: .+?)(?:\s*::)?\s*$", re.MULTILINE)
 
 
 def find_jars(settings: SparkSettings, java_home: Path) -> tuple[Path, ...]:
@@ -71,8 +74,8 @@ def _retrieve(work: Path, settings: SparkSettings, java_home: Path) -> None:
 
 
 def _explanation(output: str, settings: SparkSettings) -> str:
-    reasons = [line.strip() for line in output.splitlines() if "UNRESOLVED" in line]
-    reason = reasons[0] if reasons else (output.strip().splitlines() or ["no output"])[-1].strip()
+    missing = _UNRESOLVED.findall(output)
+    reason = missing[0] if missing else (output.strip().splitlines() or ["no output"])[-1].strip()
     return (
         f"The jars for Delta and Kafka could not be downloaded ({reason}). They are needed once "
         f"and kept in {jars_folder(settings.cache_dir)}. Without a network, copy that folder from "

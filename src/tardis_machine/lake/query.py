@@ -4,8 +4,11 @@ Only the tables that a statement mentions are looked up, so the first answer com
 second. Tables are read as they are now; nothing is written.
 """
 
+import csv
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +37,8 @@ _DUCKDB_TYPES = {
 }
 """Column types that DuckDB calls something else."""
 
+_NESTED = frozenset({"list", "array", "struct", "map", "union"})
+
 _MENTIONED = re.compile(r'"?\b(bronze|silver|gold)"?\."?(\w+)"?', re.IGNORECASE)
 
 
@@ -47,37 +52,63 @@ class Query:
             raise MissingExtraError(
                 "Queries need 'duckdb'. Run: pip install 'tardis-machine[lake]'"
             ) from error
+        self._error = duckdb.Error
         self._connection = duckdb.connect()
         self._connection.execute("set timezone = 'UTC'")
-        try:
+        with self._refusals():
             for table in mentioned_tables(sql):
                 _register(self._connection, table, root)
             self._answer = self._connection.sql(sql)
-        except UnknownNameError as error:
-            raise QueryError(str(error)) from error
-        except duckdb.Error as error:
-            raise QueryError(f"DuckDB refuses this query: {error}") from error
         if self._answer is None:
             raise QueryError("The query gives no rows. Use a select statement.")
 
     def text(self) -> str:
         """Return the answer as a table for a terminal."""
-        return str(self._answer)
+        with self._refusals():
+            return str(self._answer)
 
     def lines(self, format_: Literal["csv", "json"]) -> Iterator[str]:
         """Yield the answer as CSV with a header, or as one JSON object per row."""
-        batches = self._answer.to_arrow_reader(BATCH_ROWS)
-        if format_ == "json":
-            for batch in batches:
-                yield from _json_lines(batch)
-            return
-        yield ",".join(self._answer.columns) + "\n"
-        for batch in batches:
-            yield _csv_text(batch)
+        is_json = format_ == "json"
+        with self._refusals():
+            answer = self._answer if is_json else self._answer.project(_flat(self._answer))
+            if not is_json:
+                yield _csv_header(answer.columns)
+            for batch in answer.to_arrow_reader(BATCH_ROWS):
+                yield from _json_lines(batch) if is_json else [_csv_text(batch)]
 
     def write_parquet(self, path: Path) -> None:
         """Write the answer to a file."""
-        self._answer.write_parquet(str(path), compression="zstd")
+        with self._refusals():
+            self._answer.write_parquet(str(path), compression="zstd")
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Turn what DuckDB says of a statement, at once or while it runs, into an error of ours."""
+        try:
+            yield
+        except UnknownNameError as error:
+            raise QueryError(str(error)) from error
+        except self._error as error:
+            raise QueryError(f"DuckDB refuses this query: {error}") from error
+
+
+def _flat(answer: "duckdb.DuckDBPyRelation") -> str:
+    """Return a projection in which lists and the like are text, as CSV needs them."""
+    return ", ".join(
+        f"cast({name} as varchar) as {name}" if type_.id in _NESTED else name
+        for name, type_ in zip(map(_quoted, answer.columns), answer.types, strict=True)
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _csv_header(names: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(names)
+    return text.getvalue()
 
 
 def _csv_text(batch: Values) -> str:
@@ -87,8 +118,9 @@ def _csv_text(batch: Values) -> str:
 
 
 def _json_lines(batch: Values) -> Iterator[str]:
+    encoder = msgspec.json.Encoder(decimal_format="number")
     for row in batch.to_pylist():
-        yield msgspec.json.encode(row).decode() + "\n"
+        yield encoder.encode(row).decode() + "\n"
 
 
 def mentioned_tables(sql: str) -> list[Table]:

@@ -1,6 +1,7 @@
 """`tardis-machine lake query`: SQL over the tables, without Spark."""
 
 import sys
+from pathlib import Path
 
 from tardis_machine.app.lake_settings import LakeQuerySettings
 from tardis_machine.lake.query import Query
@@ -10,10 +11,11 @@ from tardis_machine.model.errors import SettingsError
 def run(settings: LakeQuerySettings) -> int:
     """Print the answer, or write it to a file."""
     options = settings.query
+    _check_folder(options.output)
     query = Query(settings.lake.root, options.sql)
     if options.format == "parquet":
         if options.output is None:
-            raise SettingsError("--format parquet needs --output FILE.")
+            raise SettingsError("--format parquet needs a file. Name it with --output FILE.")
         query.write_parquet(options.output)
         return 0
     parts = [query.text() + "\n"] if options.format == "table" else query.lines(options.format)
@@ -23,3 +25,11 @@ def run(settings: LakeQuerySettings) -> int:
         with options.output.open("w", encoding="utf-8") as file:
             file.writelines(parts)
     return 0
+
+
+def _check_folder(output: Path | None) -> None:
+    if output is not None and not output.absolute().parent.is_dir():
+        raise SettingsError(
+            f"--output {output} cannot be written: there is no folder {output.parent}. "
+            "Make it, or name another file."
+        )

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
+from tardis_machine.lake.errors import LakeError
 from tardis_machine.lake.failures import explained
 from tardis_machine.lake.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.progress import ProgressListener
@@ -30,6 +31,7 @@ from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1
+METRICS_HOST = "127.0.0.1"
 LOG_FILE = "spark.log"
 """What Spark and its JVM write, below the cache folder."""
 
@@ -98,13 +100,14 @@ class Job:
             yield
             return
         server, thread = start_http_server(
-            self._settings.metrics_port, registry=self._metrics.registry
+            self._settings.metrics_port, METRICS_HOST, registry=self._metrics.registry
         )
         try:
             yield
         finally:
             server.shutdown()
             thread.join()
+            server.server_close()
 
     def _run_once(self, spark: SparkSession) -> None:
         for stage in self._stages:
@@ -124,8 +127,7 @@ class Job:
         try:
             while not self._stop.wait(WATCH_SECONDS):
                 for query in queries:
-                    with _failures_of(query):
-                        query.awaitTermination(0)
+                    _check(query)
         finally:
             for query in queries:
                 query.stop()
@@ -149,6 +151,14 @@ class Job:
         state = self._listener.states.get(query.name)
         if state is not None:
             self._say(state.text(query.name))
+
+
+def _check(query: StreamingQuery) -> None:
+    """Raise what ended a query that should go on."""
+    if not query.isActive:
+        with _failures_of(query):
+            query.awaitTermination()
+        raise LakeError(f"{query.name} was stopped by somebody else.")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Origin
 from tardis_machine.lake.ingest import bronze_events
-from tardis_machine.model.control import Disconnect, NormalizedRecord
+from tardis_machine.model.control import Disconnect, FeedError, NormalizedRecord
 from tardis_machine.model.records import (
     BookChange,
     BookLevel,
@@ -17,8 +17,10 @@ from tardis_machine.model.records import (
     BookTicker,
     DerivativeTicker,
     Liquidation,
+    OptionSummary,
     SnapshotLevel,
     Trade,
+    TradeBar,
 )
 from tardis_machine.model.time import us_text
 
@@ -98,6 +100,78 @@ def ticker(at: float, rate: float, funding_at: float, **fields: Any) -> Derivati
 def disconnect(at: float, **fields: Any) -> Disconnect:
     given = {"exchange": "bitmex", "local_timestamp": times(at)["local_timestamp"]}
     return Disconnect(**(given | fields))
+
+
+def snapshot(at: float, price: float = 100.0, **fields: Any) -> BookSnapshot:
+    given = {
+        "name": "book_snapshot_3_100ms",
+        "depth": 3,
+        "interval": 100,
+        "bids": [SnapshotLevel(price - 1, 1.0), SnapshotLevel(price - 2, 2.0), SnapshotLevel()],
+        "asks": [SnapshotLevel(price + 1, 3.0), SnapshotLevel(), SnapshotLevel()],
+    }
+    return quote(at, 0, 0, **(given | fields))
+
+
+def option(at: float, **fields: Any) -> OptionSummary:
+    given = {
+        "exchange": "deribit",
+        "symbol": "BTC-29MAR24-60000-C",
+        "option_type": "call",
+        "strike_price": 60_000.0,
+        "expiration_date": "2024-03-29T08:00:00.000Z",
+        "underlying_index": "BTC-29MAR24",
+        **times(at),
+    }
+    return OptionSummary(**(given | fields))
+
+
+def trade_bar(at: float, price: float = 100.0, **fields: Any) -> TradeBar:
+    given = {
+        "exchange": "bitmex",
+        "symbol": "XBTUSD",
+        "name": "trade_bar_10s",
+        "interval": 10_000,
+        "kind": "time",
+        "open": price,
+        "high": price + 2,
+        "low": price - 2,
+        "close": price + 1,
+        "volume": 5.0,
+        "buy_volume": 3.0,
+        "sell_volume": 2.0,
+        "trades": 4,
+        "vwap": price,
+        "open_timestamp": times(at - 9)["timestamp"],
+        "close_timestamp": times(at - 1)["timestamp"],
+        **times(at),
+    }
+    return TradeBar(**(given | fields))
+
+
+def feed_error(at: float, **fields: Any) -> FeedError:
+    given = {"exchange": "bitmex", "details": "timeout", "subsequent_errors_count": 2}
+    local = {"local_timestamp": times(at)["local_timestamp"]}
+    return FeedError(**(given | local | fields))
+
+
+def of_every_case() -> dict[str, list[NormalizedRecord]]:
+    """Return a few records per payload case, full ones and bare ones."""
+    greeks = ("delta", "gamma", "vega", "theta", "rho", "mark_iv", "best_bid_iv", "best_ask_iv")
+    return {
+        "trade": [trade(1, id="a"), trade(1), trade(2, 0.1, 1e9, side="unknown")],
+        "book_change": [book_change(1), book_change(2, is_snapshot=True, bids=[], asks=[])],
+        "book_snapshot": [snapshot(1), snapshot(2, bids=[SnapshotLevel()] * 3)],
+        "grouped_book_snapshot": [snapshot(1, name="book_snapshot_3_grouped10_100ms", grouping=10)],
+        "quote": [quote(1, 99, 101), quote(2, 98, 102, name="quote_1s", interval=1000)],
+        "book_ticker": [book_ticker(1, 99, 101), book_ticker(3, 98, 102)],
+        "derivative_ticker": [ticker(1, 0.01, 3600, mark_price=100.5, open_interest=7.0)],
+        "liquidation": [liquidation(1, id="b"), liquidation(61, 3.0, side="buy")],
+        "option_summary": [option(1), option(2, **dict.fromkeys(greeks, 0.5), option_type="put")],
+        "trade_bar": [trade_bar(10), trade_bar(20, kind="tick", vwap=None)],
+        "error": [feed_error(1), feed_error(2, details="")],
+        "disconnect": [disconnect(1), disconnect(2, symbols=["XBTUSD", "ETHUSD"])],
+    }
 
 
 def encoded(

@@ -34,6 +34,7 @@ HISTORY = [
     book_change(1),
     book_ticker(5, 99, 101),
     book_ticker(6, 98, 102),
+    quote(130, 97, 98),
     ticker(10, 0.01, 3600),
     ticker(20, 0.02, 3600),
     liquidation(30, 7),
@@ -48,6 +49,8 @@ LATE = [
     trade(4, 105, 1, exchange="coinbase", symbol="XBT-USD"),
     # A better source of quotes takes over the minute.
     quote(5.5, 99, 100),
+    # A worse one does not.
+    book_ticker(131, 1, 2),
     ticker(15, 0.5, 3600),
     ticker(25, 0.03, 3600),
     liquidation(31, 1, side="buy"),
@@ -127,7 +130,8 @@ def check_corrected(lake: Lake) -> None:
         ("1m", 201.0, 251.0, 6),
     ]
     assert lake.values("gold.quotes_1s", "basis", "bid_price", "ask_price", "microprice") == [
-        ("quotes", 99.0, 100.0, 99.75)
+        ("quotes", 97.0, 98.0, 97.75),
+        ("quotes", 99.0, 100.0, 99.75),
     ]
     assert lake.values("gold.funding", "funding_rate") == [(0.03,)]
     assert lake.values("gold.liquidations_1m", "buys", "sells", "sell_volume") == [(1, 1, 7.0)]

@@ -1,5 +1,8 @@
 """What the log of a table tells about its files, read without Spark: a few milliseconds."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from deltalake import DeltaTable
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
@@ -9,30 +12,58 @@ from tardis_machine.model.time import SECOND_US
 _CUT_US = SECOND_US // 1000
 
 
-def times_in_files(path: str, column: str, first_us: int, last_us: int) -> tuple[int, int] | None:
-    """Return the part of a span in which a table may have rows, None when it has none there.
+class Times(NamedTuple):
+    """The first and the last microsecond of a stretch of time."""
+
+    first_us: int
+    last_us: int
+
+
+def known_times(path: str, column: str, times: Times) -> Times | None:
+    """Return the part of some time in which a table may have rows, None when it has none there.
 
     Args:
         path: A table in a local folder.
         column: One of its times.
-        first_us: Begin of the span.
-        last_us: Its end, included.
+        times: The time to look at.
     """
-    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
-    if f"min.{column}" not in files.column_names:
-        return (first_us, last_us) if len(files) else None
-    lows, highs = _micros(files[f"min.{column}"]), _micros(files[f"max.{column}"])
-    highs = kernels.add(highs, _CUT_US)
-    # A file without statistics may hold anything.
-    lows, highs = lows.fill_null(first_us), highs.fill_null(last_us)
-    is_near = kernels.and_(
-        kernels.less_equal(lows, last_us), kernels.greater_equal(highs, first_us)
-    )
+    _, lows, highs = _files(path, column, times)
+    is_near = _are_near(lows, highs, times)
     if not kernels.any(is_near).as_py():
         return None
     low = kernels.min(lows.filter(is_near)).as_py()
     high = kernels.max(highs.filter(is_near)).as_py()
-    return max(low, first_us), min(high, last_us)
+    return Times(max(low, times.first_us), min(high, times.last_us))
+
+
+def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
+    """Return the files that may have rows in any of the wanted times."""
+    whole = Times(min(times.first_us for times in wanted), max(times.last_us for times in wanted))
+    names, lows, highs = _files(path, column, whole)
+    is_near = _are_near(lows, highs, wanted[0])
+    for times in wanted[1:]:
+        is_near = kernels.or_(is_near, _are_near(lows, highs, times))
+    return [f"{path}/{name}" for name in names.filter(is_near).to_pylist()]
+
+
+def _files(path: str, column: str, times: Times) -> tuple[Values, Values, Values]:
+    """Return name, earliest and latest time of each file."""
+    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+    if f"min.{column}" not in files.column_names:
+        unknown = arrow.nulls(len(files), arrow.int64())
+        lows = highs = unknown
+    else:
+        lows, highs = _micros(files[f"min.{column}"]), _micros(files[f"max.{column}"])
+    # A file without statistics may hold anything.
+    lows = lows.fill_null(times.first_us)
+    highs = kernels.add(highs, _CUT_US).fill_null(times.last_us)
+    return files["path"], lows, highs
+
+
+def _are_near(lows: Values, highs: Values, times: Times) -> Values:
+    return kernels.and_(
+        kernels.less_equal(lows, times.last_us), kernels.greater_equal(highs, times.first_us)
+    )
 
 
 def _micros(times: Values) -> Values:

@@ -5,7 +5,6 @@ Each case then reads its own files again, so that a batch decodes every envelope
 cases it has.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame, Observation, Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tardis_machine.lake.schemas import spark_schema
+from tardis_machine.lake.log_stats import Times
 from tardis_machine.lake.silver import (
     PROBLEM,
     first_per_event,
@@ -41,7 +40,7 @@ class CasePlan:
     files: tuple[str, ...]
     first_date: date
     last_date: date
-    span_us: tuple[int, int] | None
+    times: Times | None
     """First and last local time; None when no row has one."""
     has_repetitions: bool
 
@@ -105,7 +104,7 @@ def refine_batch(headers: DataFrame, batch_id: int, store: Store, split_rows: in
 
 
 def _refine_case(plan: CasePlan, batch_id: int, store: Store, split_rows: int) -> None:
-    events = read_files(store, plan.files)
+    events = store.read_files(EVENTS, plan.files)
     if plan.case not in SILVER_BY_CASE or _insert(events, plan, batch_id, store, split_rows):
         store.insert_new(refused_rows(events, plan.case), QUARANTINE, plan.days)
 
@@ -116,17 +115,17 @@ def _insert(events: DataFrame, plan: CasePlan, batch_id: int, store: Store, spli
     Equal identities have equal local times. So rows outside of the times that the table already has
     are simply appended, and only the others are compared.
     """
-    if plan.span_us is None:
+    if plan.times is None:
         return plan.rows
-    bounds = (plan.days, between_times("local_ts", *plan.span_us))
+    bounds = (plan.days, between_times("local_ts", plan.times))
     write = _Write(store, plan, bounds, Transaction(f"{_query_id(events)}/{plan.case}", batch_id))
-    overlap = store.known_times(plan.table, "local_ts", *plan.span_us)
+    overlap = store.known_times(plan.table, "local_ts", plan.times)
     if overlap is None:
         return write.append(events)
-    if overlap == plan.span_us or plan.rows < split_rows:
+    if overlap == plan.times or plan.rows < split_rows:
         return write.insert_new(events)
     # A row without a local time is refused, on whichever side it is.
-    is_inside = F.coalesce(F.expr(between_times("local_ts", *overlap)), F.lit(False))
+    is_inside = F.coalesce(F.expr(between_times("local_ts", overlap)), F.lit(False))
     refused = write.insert_new(events.alias("t").where(is_inside))
     return refused + write.append(events.alias("t").where(~is_inside))
 
@@ -180,15 +179,9 @@ def _plan(row: Row, *, has_repetitions: bool) -> CasePlan:
         files=tuple(sorted(row.files)),
         first_date=row.first_date,
         last_date=row.last_date,
-        span_us=None if row.first_us is None else (row.first_us, row.last_us),
+        times=None if row.first_us is None else Times(row.first_us, row.last_us),
         has_repetitions=has_repetitions,
     )
-
-
-def read_files(store: Store, files: Iterable[str]) -> DataFrame:
-    """Return the Bronze rows of some files."""
-    reader = store.spark.read.schema(spark_schema(EVENTS))
-    return reader.option("basePath", store.path(EVENTS)).parquet(*files)
 
 
 @dataclass(frozen=True)

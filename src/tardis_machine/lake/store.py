@@ -4,7 +4,7 @@ Tables live under one root and come into being with their first rows. Everything
 DataFrame API, so that it runs the same in a local session, on a cluster and over Spark Connect.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from tardis_machine.lake.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.errors import TableVersionError
-from tardis_machine.lake.log_stats import times_in_files
+from tardis_machine.lake.log_stats import Times, files_with, known_times
 from tardis_machine.lake.schemas import spark_schema
 from tardis_machine.lake.tables import Table
 from tardis_machine.model.time import us_text
@@ -57,6 +57,8 @@ class Store:
         """Say whether a table has ever been written; refuse one of another version."""
         if table.name in self._checked:
             return True
+        if is_local(self.root) and not Path(self.path(table)).is_dir():
+            return False
         try:
             found = self.spark.read.format("delta").load(self.path(table))
             self._adopt(table, found.schema)
@@ -77,6 +79,24 @@ class Store:
         if not self.exists(table):
             return self.spark.createDataFrame([], spark_schema(table))
         return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
+
+    def read_times(self, table: Table, column: str, wanted: Sequence[Times]) -> DataFrame:
+        """Return the rows of a table, as `t`, whose time is in any of the wanted times."""
+        is_wanted = " OR ".join(between_times(column, times) for times in wanted)
+        if not is_local(self.root) or not self.exists(table):
+            return self.read(table).alias("t").where(is_wanted)
+        # Delta plans such a read with a Spark job of its own, which costs more than most batches.
+        files = files_with(self.path(table), column, wanted)
+        return self.read_files(table, files).alias("t").where(is_wanted)
+
+    def read_files(self, table: Table, files: Iterable[str]) -> DataFrame:
+        """Return the rows of some files of a table."""
+        paths = list(files)
+        if not paths:
+            return self.spark.createDataFrame([], spark_schema(table))
+        reader = self.spark.read.schema(spark_schema(table))
+        found = reader.option("basePath", self.path(table)).parquet(*paths)
+        return found.select(*table.column_names)
 
     def append(self, rows: DataFrame, table: Table, transaction: Transaction | None = None) -> None:
         """Add rows; those of a transaction that the table has seen are not added again."""
@@ -126,18 +146,16 @@ class Store:
             f"WHEN NOT MATCHED THEN {_insert(table)}",
         )
 
-    def known_times(
-        self, table: Table, column: str, first_us: int, last_us: int
-    ) -> tuple[int, int] | None:
-        """Return the part of a span in which a table may have rows, None when it has none there."""
+    def known_times(self, table: Table, column: str, times: Times) -> Times | None:
+        """Return the part of some time in which a table may have rows, None when it has none."""
         if not self.exists(table):
             return None
         if is_local(self.root):
-            return times_in_files(self.path(table), column, first_us, last_us)
-        rows = self.read(table).alias("t").where(between_times(column, first_us, last_us))
+            return known_times(self.path(table), column, times)
         time_us = F.unix_micros(column)
-        low, high = rows.agg(F.min(time_us), F.max(time_us)).collect()[0]
-        return None if low is None else (low, high)
+        rows = self.read_times(table, column, [times]).agg(F.min(time_us), F.max(time_us))
+        low, high = rows.collect()[0]
+        return None if low is None else Times(low, high)
 
     def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
         keys = (f"t.{name} = s.{name}" for name in table.key)
@@ -196,9 +214,9 @@ def between_days(column: str, first: date, last: date) -> str:
     return f"t.{column} BETWEEN DATE '{first}' AND DATE '{last}'"
 
 
-def between_times(column: str, first_us: int, last_us: int) -> str:
+def between_times(column: str, times: Times) -> str:
     """Return a condition with literal bounds, both included, on a time of the target table."""
-    return f"t.{column} BETWEEN {time_literal(first_us)} AND {time_literal(last_us)}"
+    return f"t.{column} BETWEEN {time_literal(times.first_us)} AND {time_literal(times.last_us)}"
 
 
 def time_literal(time_us: int) -> str:

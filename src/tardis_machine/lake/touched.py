@@ -2,76 +2,79 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.store import between_times
+from tardis_machine.lake.arrow import Values, arrow, kernels
+from tardis_machine.lake.log_stats import Times
+from tardis_machine.lake.tables.silver import DISCONNECT
 from tardis_machine.model.time import DAY_US, MINUTE_US
 
 MAX_SPANS = 32
-_EPOCH = date(1970, 1, 1)
-
-
-@dataclass(frozen=True)
-class Span:
-    """Touched minutes of one day, from the start of the first to the end of the last."""
-
-    first_us: int
-    last_us: int
-
-    @property
-    def days(self) -> tuple[date, date]:
-        """Return the first and the last day."""
-        return _day(self.first_us), _day(self.last_us)
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Touched minutes per payload case."""
+    """Touched minutes per payload case, in the memory of the driver: few, and needed often."""
 
-    rows: DataFrame
-    """Payload case, exchange, symbol and minute, each once."""
-    spans: Mapping[str, Sequence[Span]]
+    minutes: Values
+    """An Arrow table of payload case, exchange, symbol and minute; a null symbol means all."""
+    spans: Mapping[str, Sequence[Times]]
+    """From the first to the last touched minute of each day, per payload case."""
 
     def has(self, *cases: str) -> bool:
         """Say whether any of the cases is touched."""
         return any(case in self.spans for case in cases)
 
-    def of(self, *cases: str) -> DataFrame:
-        """Return exchange, symbol and minute of some cases."""
-        found = self.rows.where(F.col("payload_case").isin(*cases))
-        return found.select("exchange", "symbol", "minute").distinct()
+    def of(self, spark: SparkSession, *cases: str) -> DataFrame:
+        """Return exchange, symbol and minute of some cases, each once."""
+        is_meant = kernels.is_in(self.minutes["payload_case"], arrow.array(cases))
+        groups = self.minutes.filter(is_meant).group_by(["exchange", "symbol", "minute"])
+        return spark.createDataFrame(groups.aggregate([]))
 
-    def condition(self, column: str, *cases: str) -> str:
-        """Return a condition on a time of table `t` that holds for all rows in touched minutes."""
-        spans = [span for case in cases for span in self.spans.get(case, ())]
-        if len(spans) > MAX_SPANS:
-            spans = [merged(spans)]
-        texts = (between_times(column, span.first_us, span.last_us) for span in spans)
-        return f"({' OR '.join(texts)})"
+    def times(self, *cases: str) -> list[Times]:
+        """Return when the touched minutes of some cases are: per day, or from first to last."""
+        found = [times for case in cases for times in self.spans.get(case, ())]
+        return found if len(found) <= MAX_SPANS else [merged(found)]
 
-    def span(self, *cases: str) -> Span:
-        """Return the span from the first to the last touched minute of some cases."""
-        return merged([span for case in cases for span in self.spans.get(case, ())])
+    def span(self, *cases: str) -> Times:
+        """Return the time from the first to the last touched minute of some cases."""
+        return merged(self.times(*cases))
 
 
-def merged(spans: Sequence[Span]) -> Span:
-    """Return the smallest span that holds all others."""
-    return Span(min(span.first_us for span in spans), max(span.last_us for span in spans))
+def collect_touched(minutes: DataFrame) -> Touched:
+    """Collect rows of `silver.touched_minutes`."""
+    # A disconnect concerns every symbol of its exchange.
+    symbol = F.when(F.col("payload_case") != DISCONNECT, F.col("symbol")).alias("symbol")
+    found = minutes.select("payload_case", "exchange", symbol, "minute").distinct().toArrow()
+    return Touched(found, find_spans(found))
 
 
-def find_spans(rows: DataFrame) -> dict[str, list[Span]]:
+def merged(spans: Sequence[Times]) -> Times:
+    """Return the shortest time that holds all others."""
+    return Times(min(span.first_us for span in spans), max(span.last_us for span in spans))
+
+
+def whole_days(times: Times) -> Times:
+    """Return the time from the start of the first to the end of the last day."""
+    first_us, last_us = (time_us - time_us % DAY_US for time_us in times)
+    return Times(first_us, last_us + DAY_US - 1)
+
+
+def find_spans(minutes: Values) -> dict[str, list[Times]]:
     """Return the spans of each payload case, one per day."""
-    minute_us = F.unix_micros("minute")
-    days = rows.groupBy("payload_case", F.floor(minute_us / DAY_US).alias("day"))
-    found = days.agg(F.min(minute_us).alias("first"), F.max(minute_us).alias("last"))
-    spans: dict[str, list[Span]] = {}
-    for row in found.orderBy("payload_case", "day").collect():
-        spans.setdefault(row.payload_case, []).append(Span(row.first, row.last + MINUTE_US - 1))
+    times = minutes["minute"]
+    rows = arrow.table(
+        {
+            "case": minutes["payload_case"],
+            "day": times.cast(arrow.date32()),
+            "us": times.cast(arrow.int64()),
+        }
+    )
+    days = rows.group_by(["case", "day"]).aggregate([("us", "min"), ("us", "max")])
+    spans: dict[str, list[Times]] = {}
+    for row in days.sort_by([("case", "ascending"), ("day", "ascending")]).to_pylist():
+        span = Times(row["us_min"], row["us_max"] + MINUTE_US - 1)
+        spans.setdefault(row["case"], []).append(span)
     return spans
-
-
-def _day(time_us: int) -> date:
-    return _EPOCH + timedelta(microseconds=time_us)

@@ -72,6 +72,6 @@ def finished_bars(bars: DataFrame) -> DataFrame:
 def in_touched_windows(bars: DataFrame, touched: DataFrame, interval: str) -> DataFrame:
     """Keep bars whose window of an interval holds a touched minute."""
     window = window_start("minute", interval).alias("window")
-    windows = F.broadcast(touched.select(*SERIES, window).distinct())
+    windows = F.broadcast(touched.select(*SERIES, window))
     placed = bars.withColumn("window", window_start("open_ts", interval))
     return placed.join(windows, [*SERIES, "window"], "left_semi").drop("window")

@@ -6,6 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tardis_machine.lake.gold.windows import SERIES, minute_of
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.gold import COVERAGE
+from tardis_machine.lake.tables.silver import DISCONNECT
 
 SECONDS_PER_MINUTE = 60
 _KEYS = (*SERIES, "data_type", "capture", "minute")
@@ -43,7 +44,7 @@ def _counted(events: DataFrame) -> DataFrame:
 
 def _with_disconnects(counted: DataFrame, control_events: DataFrame) -> DataFrame:
     """Count the disconnects of each row's exchange and capture that concern its symbol."""
-    lost = control_events.where(F.col("payload_case") == "disconnect").select(
+    lost = control_events.where(F.col("payload_case") == DISCONNECT).select(
         "exchange", "capture", minute_of("local_ts").alias("minute"), "symbols"
     )
     same = ["exchange", "capture", "minute"]

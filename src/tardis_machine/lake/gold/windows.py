@@ -38,14 +38,21 @@ def order_in_second() -> Column:
     return delayed * F.lit(1 << _ORDINAL_BITS) + ordinal
 
 
-def in_touched_minutes(rows: DataFrame, touched: DataFrame) -> DataFrame:
-    """Keep rows whose series and minute of `event_ts` are touched; a null symbol touches all."""
-    keys = F.broadcast(touched.select("exchange", "symbol", "minute").distinct()).alias("touched")
+def in_touched_minutes(rows: DataFrame, touched: DataFrame, *, by_symbol: bool) -> DataFrame:
+    """Keep rows whose series and minute of `event_ts` are touched.
+
+    Args:
+        rows: Rows with exchange, symbol and event_ts.
+        touched: Exchange, symbol and minute, each once; a null symbol touches all.
+        by_symbol: Whether every touched row has a symbol, which makes the comparison much faster.
+    """
+    is_same = F.col("rows.symbol") == F.col("touched.symbol")
     is_touched = (
         (F.col("rows.exchange") == F.col("touched.exchange"))
         & (minute_of("rows.event_ts") == F.col("touched.minute"))
-        & (F.col("touched.symbol").isNull() | (F.col("rows.symbol") == F.col("touched.symbol")))
+        & (is_same if by_symbol else F.col("touched.symbol").isNull() | is_same)
     )
+    keys = F.broadcast(touched).alias("touched")
     return rows.alias("rows").join(keys, is_touched, "left_semi")
 
 
@@ -58,7 +65,7 @@ def of_preferred_capture(windows: DataFrame, coverage: DataFrame, time: str) -> 
         time: Name of the column that holds the start of the window.
     """
     keys = (*SERIES, "data_type", "capture", "minute")
-    preferred = coverage.where("is_preferred").select(*keys)
+    preferred = F.broadcast(coverage.where("is_preferred").select(*keys))
     timed = windows.withColumn("minute", minute_of(time))
     found = timed.join(preferred, list(keys), "left_semi")
     return found if time == "minute" else found.drop("minute")

@@ -17,6 +17,9 @@ BASE_UNIT = "amount unit of the exchange"
 RATE_UNIT = "fraction per funding period"
 IV_UNIT = "as the exchange states it"
 
+DISCONNECT = "disconnect"
+"""The payload case of a lost connection."""
+
 _DATE = Column("date", ColumnType.DATE, "UTC day of local_ts.")
 _EXCHANGE = text("exchange", "Exchange id, for example binance-futures.")
 _SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
@@ -189,7 +192,7 @@ TRADE_BARS = _events(
 CONTROL_EVENTS = _events(
     "control_events",
     "What happened to feeds: errors and disconnects.",
-    ("error", "disconnect"),
+    ("error", DISCONNECT),
     (
         text("details", "Text of an error."),
         count("subsequent_errors_count", "Errors since the last good message of the exchange."),

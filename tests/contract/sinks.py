@@ -27,6 +27,7 @@ from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
+from tardis_machine.sinks.status import BusState
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.metrics import Metrics
 
@@ -289,6 +290,22 @@ class SinkContract:
         assert delivered.wait(DEADLINE_SECONDS)
         self.assert_all_arrived_in_order(bus, [*before, *during, *after])
         self.assert_adds_up(running, 500)
+
+    def test_bus_down_at_the_start_gets_everything_when_it_comes(
+        self, bus: BusUnderTest, start: Start
+    ) -> None:
+        bus.take_down()
+        running = start()
+        events = make_events(bus.settings.router(), 200, symbols=("XBTUSD", "ETHUSD"))
+        delivered = self.deliver(running, events)
+        wait_until(lambda: running.status().last_error is not None, "the outage is seen")
+        assert running.status().state in (BusState.CONNECTING, BusState.DEGRADED)
+        assert not delivered.is_set()
+        bus.bring_back()
+        assert delivered.wait(DEADLINE_SECONDS)
+        wait_until(lambda: running.status().state is BusState.UP, "the bus is up")
+        self.assert_all_arrived_in_order(bus, events)
+        self.assert_adds_up(running, len(events))
 
     def test_drain_delivers_what_is_left(self, bus: BusUnderTest, start: Start) -> None:
         running = start()

@@ -3,6 +3,7 @@
 import base64
 import hmac
 import secrets
+import socket
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.servers.faults import FaultPlan
 from tests.servers.threaded import ServerThread
 
 KEY_NAME = "tester"
+SASL_HEADER = b"AMQP\x03\x01\x00\x00"
+GREETING_SECONDS = 10
 
 
 class EventHubs(ServerThread):
@@ -99,6 +102,17 @@ class EventHubs(ServerThread):
         self.do(self._plan.clear)
         self._token_status = HTTPStatus.ACCEPTED
         self.resume()
+        try:
+            self._greet()
+        except OSError:
+            self.restart()
+
+    def _greet(self) -> None:
+        """Exchange the first bytes of AMQP, as every client does; OSError when nobody answers."""
+        with socket.create_connection(("127.0.0.1", self.port), GREETING_SECONDS) as client:
+            client.sendall(SASL_HEADER)
+            if client.recv(len(SASL_HEADER)) != SASL_HEADER:
+                raise ConnectionError("The namespace does not speak AMQP.")
 
     async def open(self) -> None:
         """Listen on the port."""

@@ -1,6 +1,7 @@
 """A Kinesis server: kinesalite by Node.js, behind the fault proxy."""
 
 import json
+from http.client import HTTPException
 from typing import Any, Self
 from urllib.request import Request, urlopen
 
@@ -17,6 +18,7 @@ require(module)(JSON.parse(options)).listen(port, "127.0.0.1");
 # kinesalite looks at the form of a signature and does not check it.
 SIGNATURE = "AWS4-HMAC-SHA256 Credential=x,SignedHeaders=x,Signature=x"
 CHANGE_MS = 5
+PING_SECONDS = 10
 MAX_SHARDS = 1_000
 REGION = "us-east-1"
 LOGIN = {
@@ -45,13 +47,18 @@ class Kinesalite(ServerProcess):
 
     def ping(self) -> None:
         """List the streams."""
-        request = Request(f"http://{self.endpoint}/", data=b"{}")
-        request.add_header("Content-Type", CONTENT_TYPE)
-        request.add_header("X-Amz-Target", f"{PREFIX}ListStreams")
-        request.add_header("X-Amz-Date", "20240301T000000Z")
-        request.add_header("Authorization", SIGNATURE)
-        with urlopen(request, timeout=5) as answer:
-            answer.read()
+        list_streams(f"http://{self.endpoint}/")
+
+
+def list_streams(url: str) -> None:
+    """Ask for the streams; OSError when nobody answers."""
+    request = Request(url, data=b"{}")
+    request.add_header("Content-Type", CONTENT_TYPE)
+    request.add_header("X-Amz-Target", f"{PREFIX}ListStreams")
+    request.add_header("X-Amz-Date", "20240301T000000Z")
+    request.add_header("Authorization", SIGNATURE)
+    with urlopen(request, timeout=PING_SECONDS) as answer:
+        answer.read()
 
 
 class Kinesis(Lifecycle):
@@ -105,9 +112,13 @@ class Kinesis(Lifecycle):
         self.start()
 
     def heal(self) -> None:
-        """Bring the server back and forget every fault."""
+        """Bring the server back and forget every fault; what does not answer then starts anew."""
         self.server.heal()
         self.faults.heal()
+        try:
+            list_streams(self.address)
+        except (OSError, HTTPException):
+            self.restart()
 
     def close(self) -> None:
         """End both and remove the data."""

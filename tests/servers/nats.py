@@ -176,10 +176,17 @@ class NatsCluster(Lifecycle):
         return self
 
     def heal(self) -> None:
-        """Bring killed and paused nodes back and wait until they follow a leader again."""
+        """Bring killed and paused nodes back and wait until they follow a leader again.
+
+        A cluster that finds none, which happens on a busy machine, begins anew without its streams.
+        """
         for node in self.nodes:
             node.heal()
-        self._wait_until_joined()
+        try:
+            self._wait_until_joined()
+        except ServerFailedError:
+            self.close()
+            self.start()
 
     def _wait_until_joined(self) -> None:
         deadline = time.monotonic() + CLUSTER_READY_SECONDS

@@ -222,7 +222,7 @@ async def kinesis_stream(kinesis: Kinesis) -> str:
     async with kinesis_client(kinesis.address) as client:
         await client.create_stream(StreamName=name, ShardCount=2)
         waiter = client.get_waiter("stream_exists")
-        await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})
+        await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 5000})
     return name
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from tests.servers.lifecycle import Lifecycle
 from tests.servers.process import ServerFailedError, free_port
 
-CALL_SECONDS = 30
+CALL_SECONDS = 120
 
 Result = TypeVar("Result")
 

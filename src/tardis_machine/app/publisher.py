@@ -90,16 +90,17 @@ async def run(listener: socket.socket, channel: socket.socket, bootstrap: Bootst
 
 
 async def unreached(buses: Sequence[Bus]) -> str | None:
-    """Wait for the buses that are required; say which one was not reached, and why."""
+    """Wait for the buses that are required; say which ones were not reached, and why."""
     started = time.monotonic()
+    missing = []
     for bus in buses:
         if bus.delivery.startup != "require":
             continue
         left = started + bus.delivery.startup_timeout_ms / 1000 - time.monotonic()
         if not await asyncio.to_thread(bus.wait_until_open, max(0.0, left)):
             reason = bus.status().last_error or "no answer"
-            return f"{bus.settings.title} is required and was not reached: {reason}"
-    return None
+            missing.append(f"{bus.settings.title} is required and was not reached: {reason}")
+    return "\n".join(missing) or None
 
 
 async def drain(server: PublisherServer, buses: Sequence[Bus], control: Control) -> None:

@@ -1,7 +1,9 @@
 """`tardis-machine publish`: headless replays, continued jobs, events once more."""
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 from contextlib import suppress
@@ -272,3 +274,35 @@ def test_dead_letters_are_sent_once_more(cache: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"files: {len(published(bus)):,} events delivered" in done.stdout
     assert len(published(bus)) > 100
+
+
+def test_terminal_shows_how_far_how_fast_and_how_each_bus_is_doing(
+    cache: Path, tmp_path: Path
+) -> None:
+    bus = tmp_path / "bus"
+    block(bus)
+    words = [*TEN_MINUTES, *flags(cache, tmp_path), "--event-bus-queue-max-messages", "1000"]
+    screen, terminal = os.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "publish", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    with os.fdopen(screen, "rb", buffering=0) as shown:
+        lines = read_until(shown, rb"lag 1,000 \(\d+\.\d s\)")
+        unblock(bus)
+        assert process.wait(60) == 0
+    line = lines.rpartition(b"\r\x1b[K")[2].decode()
+    assert re.match(
+        r"\[#* *\] \d+% \| 2024-03-01T00:0\d [\d,]+ events/s \| files degraded: lag ", line
+    )
+
+
+def read_until(shown: io.RawIOBase, pattern: bytes) -> bytes:
+    """Return what a terminal got up to a line that matches."""
+    text = b""
+    while not re.search(pattern, text):
+        text += shown.read(65_536) or b""
+    return text

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome
+from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.kafka import KafkaSink
 from tardis_machine.sinks.kafka_settings import KafkaSettings
 from tardis_machine.sinks.settings import EventBusSettings
@@ -44,6 +46,7 @@ from tests.servers.readers import Received as Record
 from tests.servers.readers import read_kafka
 from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates
+from tests.unit.sinks.delivery import deliver, running
 from tests.unit.sinks.registry_stand_in import RegistryStandIn
 
 pytestmark = pytest.mark.broker
@@ -397,6 +400,19 @@ def test_batch_larger_than_the_topic_allows_is_blamed_on_all_its_records(
     (result,) = sink.send([events[2]])
     assert (result.outcome, result.is_shared) == (Outcome.BAD_RECORD, False)
     assert outcomes(sink, events[3:]) == {Outcome.OK}
+
+
+def test_record_that_only_the_broker_refuses_is_buried_alone(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.create_topic(unique_name("topic"), config={"max.message.bytes": "3000"})
+    settings = KafkaSettings(brokers=(kafka.address,), topic=topic, compression="none")
+    events = events_for(topic, 40)
+    events[17] = enlarged(events[17], 4000)
+    with running(KafkaSink(settings, EventBusSettings()), tmp_path, settings) as bus:
+        deliver(bus, events)
+        assert (bus.meter.totals.published, bus.meter.totals.dead) == (39, 1)
+    assert stored_ids(kafka.address, topic) == ids(events[:17] + events[18:])
+    (letter,) = read_letters(*letter_files(tmp_path))
+    assert (letter.event_id, letter.reason) == (events[17].event_id, "too_large")
 
 
 # -- what consumers see

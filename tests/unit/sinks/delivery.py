@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.bus import Bus
-from tardis_machine.sinks.memory import MemorySink
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.metrics import Metrics
 from tests.contract.sinks import make_events
@@ -36,9 +35,7 @@ def delivery(**options: Any) -> EventBusSettings:
     )
 
 
-def make_bus(
-    sink: MemorySink, folder: Path, settings: MemorySettings | None = None, **options: Any
-) -> Bus:
+def make_bus(sink: Sink, folder: Path, settings: BusSettings | None = None, **options: Any) -> Bus:
     """Return a bus that was not started."""
     metrics = Metrics().event_bus
     return Bus(settings or MemorySettings(), delivery(**options), sink, folder, metrics, now_us)
@@ -46,7 +43,7 @@ def make_bus(
 
 @contextmanager
 def running(
-    sink: MemorySink, folder: Path, settings: MemorySettings | None = None, **options: Any
+    sink: Sink, folder: Path, settings: BusSettings | None = None, **options: Any
 ) -> Iterator[Bus]:
     """Run a bus while the body runs."""
     bus = make_bus(sink, folder, settings, **options)

@@ -15,6 +15,7 @@ class FilesUnderTest:
     too_large_bytes = None
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir()
         self._directory = directory
         self.settings = FilesSettings(dir=directory, fsync_ms=1)
 

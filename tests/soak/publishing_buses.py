@@ -4,12 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from azure.eventhub import EventData
+from azure.eventhub.aio import EventHubConsumerClient
 
 from tardis_machine.sinks.log import read_blocks, segments
 from tests.servers.kinesis import LOGIN
 from tests.servers.readers import Received, kinesis_client
 
 PARTITIONS = 4
+PATIENCE_SECONDS = 60
+"""How long a bus may give nothing before it counts as stuck."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +80,38 @@ async def create_kinesis_stream(address: str, name: str) -> str:
         waiter = client.get_waiter("stream_exists")
         await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})
     return name
+
+
+async def read_hub(address: str, hub: str, events: int) -> list[Received]:
+    """Return so many events of a hub, however long it takes as long as some come."""
+    received: list[Received] = []
+    has_grown = asyncio.Event()
+
+    async def keep(_: Any, batch: list[EventData]) -> None:
+        received.extend(map(_from_hub, batch))
+        has_grown.set()
+
+    async with EventHubConsumerClient.from_connection_string(
+        address, "$Default", eventhub_name=hub
+    ) as client:
+        receiving = asyncio.create_task(client.receive_batch(keep, starting_position="-1"))
+        try:
+            while len(received) < events:
+                has_grown.clear()
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await has_grown.wait()
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+    return received
+
+
+def _from_hub(event: EventData) -> Received:
+    headers = {_text(name): _text(value) for name, value in (event.properties or {}).items()}
+    return Received(
+        value=b"".join(event.body), headers={**headers, "message_id": _text(event.message_id)}
+    )
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -19,13 +19,7 @@ from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
 from tests.servers.plugin import unique_name
-from tests.servers.readers import (
-    read_event_hub,
-    read_kafka,
-    read_kinesis,
-    read_nats,
-    read_redis,
-)
+from tests.servers.readers import Received, read_kafka, read_kinesis, read_nats, read_redis
 from tests.servers.redis import Redis
 from tests.soak.publishing_buses import (
     PARTITIONS,
@@ -37,6 +31,7 @@ from tests.soak.publishing_buses import (
     kinesis_flags,
     nats_flags,
     read_files,
+    read_hub,
     redis_flags,
 )
 from tests.soak.publishing_evidence import Promises, examine
@@ -255,4 +250,8 @@ class TestEventHubs(KillContract):
         with EventHubsProcess() as namespace:
             hub, address = namespace.create_hub(unique_name("hub"), PARTITIONS), namespace.address
             flags = event_hubs_flags(address, hub)
-            yield SoakBus("event-hubs", flags, lambda: read_event_hub(address, hub))
+
+            async def read() -> list[Received]:
+                return await read_hub(address, hub, namespace.events_total(hub))
+
+            yield SoakBus("event-hubs", flags, read)

@@ -1,0 +1,164 @@
+"""A lake that is killed again and again while events come in, and what must be left of it."""
+
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from tardis_machine.lake.query import Query
+from tardis_machine.sinks.settings import BusSettings
+from tests.lake.live_producer import Producer, Sent
+from tests.servers.process import spawn
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_FILES = 150
+"""About what the first batch of all three queries writes."""
+LOOK_SECONDS = 0.01
+LIFE_SECONDS = 240
+END_SECONDS = 280
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What happened."""
+
+    sent: Sent
+    killed_in: list[tuple[str, ...]]
+    """For each kill, the queries that had planned a batch and not committed it."""
+
+
+def run_trial(
+    bus: BusSettings,
+    flags: Sequence[str],
+    folder: Path,
+    *,
+    kills: int,
+    batch: int,
+    seed: int | None = None,
+) -> Trial:
+    """Kill a lake while a producer publishes, let it read the rest, and check its tables.
+
+    Args:
+        bus: Where to publish.
+        flags: Name the same bus for the lake.
+        folder: For the lake and everything else.
+        kills: How often.
+        batch: Trades that are published at once, ten times per second.
+        seed: What the moments follow from; None: chance.
+    """
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    choose, lake = random.Random(seed), folder / "lake"
+    producer, driver, killed_in = Producer(bus, batch, seed), Driver(lake, flags, folder), []
+    try:
+        with producer.running():
+            for _ in range(kills):
+                driver.start("--trigger-seconds", "0.2")
+                driver.wait_for_files(choose.randint(1, MOST_FILES))
+                driver.kill()
+                killed_in.append(open_batches(lake))
+        driver.finish()
+    finally:
+        driver.kill()
+    check_tables(lake, producer.sent)
+    return Trial(producer.sent, killed_in)
+
+
+class Driver:
+    """`tardis-machine lake run` with everything below it: JVM and Python workers.
+
+    Args:
+        lake: Root of the tables.
+        flags: Name the bus.
+        folder: For what it writes besides tables.
+    """
+
+    def __init__(self, lake: Path, flags: Sequence[str], folder: Path) -> None:
+        self._lake = lake
+        self._log = folder / "lake.log"
+        self._flags = [
+            *("--lake", str(lake), "--profile", "quick", "--driver-memory", "1g"),
+            *("--conf", f"spark.local.dir={folder / 'spark'}"),
+            *flags,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *flags: str) -> None:
+        """Start the job, for the first time or again."""
+        command = [sys.executable, "-m", "tardis_machine", "lake", "run", *self._flags, *flags]
+        self._process = spawn(command, self._log, ROOT)
+
+    def wait_for_files(self, count: int) -> None:
+        """Return as soon as there are so many files more than now."""
+        wanted = self._files() + count
+        deadline = time.monotonic() + LIFE_SECONDS
+        while self._files() < wanted:
+            assert self._process is not None
+            assert self._process.poll() is None, f"ended by itself\n{self._tail()}"
+            assert time.monotonic() < deadline, f"wrote too little\n{self._tail()}"
+            time.sleep(LOOK_SECONDS)
+
+    def kill(self) -> None:
+        """Kill every process of the job at once."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        top = psutil.Process(self._process.pid)
+        # Held still first: nobody may notice that another one is gone and tidy up.
+        top.send_signal(signal.SIGSTOP)
+        tree = [top, *top.children(recursive=True)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in tree:
+                try:
+                    process.send_signal(number)
+                except psutil.NoSuchProcess:
+                    continue
+        psutil.wait_procs(tree[1:], timeout=END_SECONDS)
+        self._process.wait()
+
+    def finish(self) -> None:
+        """Let the job read all there is and end."""
+        self.start("--once")
+        assert self._process is not None
+        assert self._process.wait(END_SECONDS) == 0, self._tail()
+
+    def _files(self) -> int:
+        return sum(1 for _ in self._lake.rglob("*"))
+
+    def _tail(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
+
+
+def open_batches(lake: Path) -> tuple[str, ...]:
+    """Return the queries that have planned a batch and not committed it."""
+    queries = sorted((lake / "_checkpoints").glob("*"))
+    return tuple(
+        query.name for query in queries if _last(query / "offsets") > _last(query / "commits")
+    )
+
+
+def _last(log: Path) -> int:
+    return max((int(path.name) for path in log.glob("[0-9]*")), default=-1)
+
+
+def check_tables(lake: Path, sent: Sent) -> None:
+    """Compare every layer with what the producer sent."""
+
+    def answer(sql: str) -> list[list[str]]:
+        lines = list(Query(str(lake), sql).lines("csv"))[1:]
+        return [line.replace('"', "").split(",") for text in lines for line in text.splitlines()]
+
+    bronze = "select count(*), count(distinct (stream, partition, position)) from bronze.events"
+    assert answer(bronze) == [[str(sent.deliveries)] * 2]
+    trades = answer("select id from silver.trades order by local_ts")
+    assert [row[0] for row in trades] == sent.trades
+    changes = answer("select epoch_us(local_ts) from silver.book_changes order by local_ts")
+    assert [int(row[0]) for row in changes] == sent.changes
+    assert answer("select count(*) from silver.quarantine") == [["0"]]
+    gold = answer("select interval, sum(trades) from gold.bars group by interval order by interval")
+    assert gold == [[name, str(len(sent.trades))] for name in ("1d", "1h", "1m", "1s", "5m")]

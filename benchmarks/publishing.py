@@ -1,7 +1,7 @@
 """Publishing: what it costs the server, and how fast the publisher process is on each bus.
 
-The server part replays the same minutes over HTTP with publishing off, to a live bus and to a dead
-broker, and compares the CPU of the server process alone. The publisher part counts events per CPU
+The server part replays the same minutes over HTTP with publishing off, to a live broker and to a
+dead one, and compares the CPU of the server process alone. The publisher part counts events per CPU
 second of the publisher process, from NDJSON to the acknowledgement of a real local server.
 """
 
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,22 +67,27 @@ def measure_server(folder: Path, minutes: int, rate: int, runs: int) -> None:
     """Print the server's CPU per message with and without publishing."""
     cache = folder / "cache"
     feed = write_feed(cache, "bitmex", minutes, rate)
-    dead = free_ports()
-    modes = {
-        "off": [],
-        "files": ["--files-dir", str(folder / "bus")],
-        "dead broker": ["--kafka-brokers", f"127.0.0.1:{dead}", "--kafka-topic", "bronze"],
-    }
-    shared = ["--event-bus-spool-dir", str(folder / "spool"), "--event-bus-drain-timeout-ms", "0"]
-    best = dict.fromkeys(modes, float("inf"))
-    for _ in range(runs):
-        for mode, flags in modes.items():
-            extra = [*flags, *shared] if flags else []
-            best[mode] = min(best[mode], server_cpu_us(cache, feed, extra))
+    with Kafka() as broker:
+        broker.create_topic("bronze")
+        modes = {
+            "off": [],
+            "live broker": to_kafka(broker.address, folder),
+            "dead broker": to_kafka(f"127.0.0.1:{free_ports()}", folder),
+        }
+        best = dict.fromkeys(modes, float("inf"))
+        for _ in range(runs):
+            for mode, flags in modes.items():
+                best[mode] = min(best[mode], server_cpu_us(cache, feed, flags))
     print(f"server process, HTTP trade + book_change, {feed.messages:,} messages")
     for mode, cost in best.items():
         target = "" if mode == "off" else "   target 1.15 ×"
         print(f"  {mode:12} {cost:6.2f} µs/message  {cost / best['off']:.2f} ×{target}", flush=True)
+
+
+def to_kafka(brokers: str, folder: Path) -> list[str]:
+    """Return flags that publish to Kafka and end without waiting for it."""
+    spool = ["--event-bus-spool-dir", str(folder / "spool"), "--event-bus-drain-timeout-ms", "0"]
+    return ["--kafka-brokers", brokers, "--kafka-topic", "bronze", *spool]
 
 
 def event_chunks(cache: Path, minutes: int) -> list[bytes]:
@@ -274,7 +279,7 @@ def main() -> None:
     parser.add_argument("--bus", action="append", choices=[*BUSES, *SLOW_BUSES])
     parser.add_argument("--no-server", action="store_true", help="leave the server part out")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ExitStack():
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if not arguments.no_server:
             measure_server(folder, arguments.minutes, arguments.rate, arguments.runs)

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.lake.spark import open_session
+from tests.lake.events import encoded, of_every_case
 from tests.lake.lakes import Lake
 
 
@@ -23,3 +24,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     """Return an empty lake."""
     return Lake(spark, tmp_path / "lake")
+
+
+@pytest.fixture(scope="session")
+def full_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Return a lake with rows in every table but quarantine; for reading only."""
+    lake = Lake(spark, tmp_path_factory.mktemp("full") / "lake")
+    records = [record for records in of_every_case().values() for record in records]
+    lake.deliver(encoded(records))
+    lake.serve()
+    return lake

@@ -159,7 +159,12 @@ def of_every_case() -> dict[str, list[NormalizedRecord]]:
     """Return a few records per payload case, full ones and bare ones."""
     greeks = ("delta", "gamma", "vega", "theta", "rho", "mark_iv", "best_bid_iv", "best_ask_iv")
     return {
-        "trade": [trade(1, id="a"), trade(1), trade(2, 0.1, 1e9, side="unknown")],
+        "trade": [
+            trade(1, id="a"),
+            trade(1),
+            trade(2, 0.1, 1e9, side="unknown"),
+            trade(3, 101.0, exchange="coinbase", symbol="BTC-USD"),
+        ],
         "book_change": [book_change(1), book_change(2, is_snapshot=True, bids=[], asks=[])],
         "book_snapshot": [snapshot(1), snapshot(2, bids=[SnapshotLevel()] * 3)],
         "grouped_book_snapshot": [snapshot(1, name="book_snapshot_3_grouped10_100ms", grouping=10)],

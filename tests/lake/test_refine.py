@@ -1,5 +1,6 @@
 """Bronze to Silver: every event once, whatever comes twice, late or broken."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.bronze.envelope import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+from tardis_machine.lake.tables import SILVER_BY_CASE
+from tardis_machine.lake.tables.silver import EVENT_TABLES
 from tardis_machine.model.control import NormalizedRecord
-from tests.lake.events import book_change, disconnect, encoded, quote, trade
+from tests.lake.events import disconnect, encoded, of_every_case, trade
 from tests.lake.lakes import Lake
 
 pytestmark = pytest.mark.spark
@@ -18,22 +21,20 @@ def trades(*times: float) -> list[NormalizedRecord]:
     return [trade(at, 100 + at) for at in times]
 
 
-def test_every_case_becomes_rows_of_its_table(lake: Lake) -> None:
-    records = [trade(1, id="t-1"), book_change(1), quote(1, 99, 101), disconnect(1)]
-    lake.deliver(encoded(records))
-    assert lake.values("silver.trades", "exchange", "symbol", "id", "price", "side") == [
-        ("bitmex", "XBTUSD", "t-1", 100.0, "buy")
-    ]
-    assert lake.values("silver.book_changes", "is_snapshot", "bid_prices", "ask_amounts") == [
-        (False, [99.5], [2.0])
-    ]
-    assert lake.values("silver.quotes", "name", "bid_price", "ask_price", "bid_amount") == [
-        ("quote", 99.0, 101.0, 3.0)
-    ]
-    assert lake.values("silver.control_events", "payload_case", "exchange") == [
-        ("disconnect", "bitmex")
-    ]
-    assert lake.values("silver.quarantine", "reason") == []
+def test_every_case_becomes_rows_of_its_table(full_lake: Lake) -> None:
+    expected = Counter(
+        (SILVER_BY_CASE[case].name, record.local_timestamp)
+        for case, records in of_every_case().items()
+        for record in records
+    )
+    local_time = F.date_format("local_ts", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'")
+    found = Counter(
+        (table.name, str(time))
+        for table in EVENT_TABLES
+        for (time,) in full_lake.values(table.name, local_time)
+    )
+    assert found == expected
+    assert full_lake.values("silver.quarantine", "reason") == []
 
 
 def test_what_comes_again_or_late_counts_once(lake: Lake) -> None:

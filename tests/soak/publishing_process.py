@@ -16,11 +16,10 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from tardis_machine.app.publishing import PROCESS_MODULE
-from tests.compat.conftest import free_port
-from tests.servers.process import spawn
+from tests.servers.process import free_port, spawn
 
 ROOT = Path(__file__).resolve().parents[2]
-START_SECONDS = 60
+START_SECONDS = 120
 LOOK_SECONDS = 0.05
 END_SECONDS = 1800
 PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
@@ -148,6 +147,7 @@ class Server:
     """
 
     def __init__(self, recordings: Path, folder: Path, flags: Sequence[str]) -> None:
+        # Not one that an outgoing connection could take while the server is dead.
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.port = port

@@ -45,7 +45,7 @@ def producer_properties(settings: KafkaSettings) -> dict[str, Any]:
         **client_properties(settings),
         "acks": settings.acks_number,
         "enable.idempotence": settings.is_idempotent,
-        "max.in.flight.requests.per.connection": 5 if settings.is_idempotent else 1,
+        "max.in.flight.requests.per.connection": settings.requests_in_flight,
         # Never give up on a record: its successors must not overtake it.
         "delivery.timeout.ms": 0,
         "request.timeout.ms": settings.request_timeout_ms,

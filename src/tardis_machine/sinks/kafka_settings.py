@@ -24,6 +24,9 @@ SaslMechanism: TypeAlias = Literal[
     "plain", "scram-sha-256", "scram-sha-512", "oauthbearer", "aws-msk-iam"
 ]
 
+IDEMPOTENT_IN_FLIGHT = 5
+"""Requests that brokers can bring back into order."""
+
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _SCHEME = re.compile(r"^[A-Za-z0-9_+.-]+://")
 _BROKER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):\d{1,5}")
@@ -115,6 +118,12 @@ class KafkaSettings(HeaderBusSettings):
     max_batch_delay_ms: int = option(
         5, "How long a batch waits for more events.", minimum=0, maximum=900_000
     )
+    max_in_flight: int | None = option(
+        None,
+        "Requests under way per broker; unset: 5, or 1 without idempotence, which keeps the order.",
+        minimum=1,
+        maximum=1_000_000,
+    )
     max_record_bytes: int = option(
         1_000_000, "Largest record, key included.", minimum=1000, maximum=1_000_000_000
     )
@@ -140,6 +149,11 @@ class KafkaSettings(HeaderBusSettings):
     def is_idempotent(self) -> bool:
         """Say whether brokers drop repeated batches."""
         return self.acks_number == -1 if self.idempotent is None else self.idempotent
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Return how many requests to one broker may be under way."""
+        return self.max_in_flight or (IDEMPOTENT_IN_FLIGHT if self.is_idempotent else 1)
 
     @property
     def protocol(self) -> SecurityProtocol:
@@ -200,6 +214,8 @@ class KafkaSettings(HeaderBusSettings):
     def _producer_problems(self) -> Iterable[str]:
         if self.idempotent and self.acks_number != -1:
             yield "kafka-idempotent requires kafka-acks=all."
+        if self.is_idempotent and (self.max_in_flight or 1) > IDEMPOTENT_IN_FLIGHT:
+            yield f"kafka-max-in-flight must be at most {IDEMPOTENT_IN_FLIGHT} with idempotence."
 
     def _ssl_problems(self) -> Iterable[str]:
         files = {"ca": self.ssl_ca, "cert": self.ssl_cert, "key": self.ssl_key}

@@ -1,8 +1,9 @@
 """The Redis Streams sink.
 
-Events of one stream go in one transaction: all of them are stored or none, so that what comes after
-a failure is never stored before it. Transactions of several streams, and of several servers of a
-cluster, are under way together, and one deadline ends them all.
+A batch of one stream is one transaction: all of it is stored or nothing, and the next one of the
+stream waits for it, so that what comes after a failure is never stored before it. Transactions of
+several streams, and of several servers of a cluster, are under way together, and one deadline ends
+them all.
 """
 
 import time
@@ -13,6 +14,7 @@ from redis.exceptions import RedisError
 
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import DUPLICATE, OK, Event, Outcome, Result
+from tardis_machine.sinks.fifo import fitting
 from tardis_machine.sinks.redis_entries import EntryIds, EntryWriter
 from tardis_machine.sinks.redis_exchange import Exchange, StreamBatch
 from tardis_machine.sinks.redis_link import Link
@@ -34,8 +36,11 @@ log = structlog.get_logger(__name__)
 
 _TOO_LARGE = Result(Outcome.BAD_RECORD, "too_large", "larger than redis-max-record-bytes")
 _UNSENT = Result(Outcome.TRANSIENT, "not_sent", "there was no server for it")
+_HELD = Result(Outcome.TRANSIENT, "not_sent", "an event before it failed")
 _FULL = Result(Outcome.TRANSIENT, "memory_high_water", "the server is nearly full", PAUSE_SECONDS)
 _OUTRUN = Result(Outcome.TRANSIENT, "entry_id_behind", "somebody else writes to the stream")
+_PASSED = (Outcome.OK, Outcome.BAD_RECORD)
+"""Outcomes after which the next events of a stream may go."""
 _CACHED_STREAMS = 131_072
 
 
@@ -47,8 +52,8 @@ class RedisSink:
     def __init__(self, settings: RedisSettings, delivery: EventBusSettings) -> None:
         self._settings = settings
         self._delivery = delivery
-        self.max_batch_events = settings.max_batch_size
-        self.max_batch_bytes = settings.max_batch_bytes
+        self.max_batch_events = settings.max_batch_size * settings.max_in_flight
+        self.max_batch_bytes = settings.max_batch_bytes * settings.max_in_flight
         self.max_batch_delay_seconds = settings.max_batch_delay_ms / 1000
         self._timeout_seconds = settings.request_timeout_ms / 1000
         self._topology = Topology(settings)
@@ -73,17 +78,14 @@ class RedisSink:
         self._adapt(facts)
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
-        """Add events to their streams, one transaction for each stream."""
+        """Add events to their streams, a batch of each stream at a time."""
         deadline = time.monotonic() + self._timeout_seconds
         results = [_UNSENT] * len(events)
-        exchanges = self._plan(self._by_stream(events, results), results)
-        for exchange in exchanges:
-            exchange.send(self._writer, deadline)
-        for exchange in exchanges:
-            for batch, found in exchange.receive(deadline):
-                self._settle(batch, found, exchange.link)
-                for position, result in zip(batch.positions, found, strict=True):
-                    results[position] = result
+        left = list(self._by_stream(events, results))
+        while left:
+            cuts = [stream.cut(self._fitting(stream.events)) for stream in left]
+            self._exchange([batch for batch, _ in cuts], results, deadline)
+            left = [rest for batch, rest in cuts if _is_next(rest, batch, results)]
         return results
 
     def idle(self, seconds: float) -> None:
@@ -92,6 +94,24 @@ class RedisSink:
     def close(self, seconds: float) -> None:
         """Close all connections."""
         self._topology.close()
+
+    def _exchange(
+        self, batches: Iterable[StreamBatch], results: list[Result], deadline: float
+    ) -> None:
+        """Send a batch to each of several streams and note what became of them."""
+        exchanges = self._plan(batches, results)
+        for exchange in exchanges:
+            exchange.send(self._writer, deadline)
+        for exchange in exchanges:
+            for batch, found in exchange.receive(deadline):
+                self._settle(batch, found, exchange.link)
+                for position, result in zip(batch.positions, found, strict=True):
+                    results[position] = result
+
+    def _fitting(self, events: Sequence[Event]) -> int:
+        """Return how many events make a batch."""
+        settings = self._settings
+        return fitting(events, 0, settings.max_batch_size, settings.max_batch_bytes)
 
     def _adapt(self, facts: ServerFacts) -> None:
         """Use what the server can do."""
@@ -209,6 +229,15 @@ class _MemoryWatch:
             is_full = memory_share(link) > self._high_water
             (self._full.add if is_full else self._full.discard)(link.where)
         return link.where in self._full
+
+
+def _is_next(rest: StreamBatch, batch: StreamBatch, results: list[Result]) -> bool:
+    """Say whether there is a rest to send after a batch; one behind a failure is held up."""
+    if all(results[position].outcome in _PASSED for position in batch.positions):
+        return bool(rest.events)
+    for position in rest.positions:
+        results[position] = _HELD
+    return False
 
 
 def _now_ms() -> int:

@@ -34,6 +34,13 @@ class StreamBatch:
     events: list[Event] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
 
+    def cut(self, count: int) -> tuple["StreamBatch", "StreamBatch"]:
+        """Return the first events, and those after them."""
+        return (
+            StreamBatch(self.stream, self.events[:count], self.positions[:count]),
+            StreamBatch(self.stream, self.events[count:], self.positions[count:]),
+        )
+
 
 @dataclass
 class Exchange:

@@ -81,6 +81,9 @@ class RedisSettings(HeaderBusSettings):
     max_batch_size: int = option(500, "Events per batch.", minimum=1)
     max_batch_bytes: int = option(MIB, "Bytes per batch.", minimum=1)
     max_batch_delay_ms: int = option(10, "How long a batch waits for more events.", minimum=0)
+    max_in_flight: int = option(
+        2, "Batches under way at once, of different streams.", minimum=1, maximum=64
+    )
     max_record_bytes: int = option(16 * MIB, "Largest envelope.", minimum=1, maximum=512 * MIB)
     request_timeout_ms: int = option(5000, "How long a batch may take.", minimum=1)
     connect_timeout_ms: int = option(5000, "How long connecting may take.", minimum=1)

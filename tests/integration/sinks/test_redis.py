@@ -32,6 +32,9 @@ from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
 
+LARGE_BYTES = 64_000_000
+"""For batches that hold events of unusual size."""
+
 OpenSink = Callable[..., RedisSink]
 MakeProxy = Callable[[str], TcpProxy]
 
@@ -212,7 +215,7 @@ def test_memory_full_amid_a_batch_stores_nothing_of_it_and_all_of_it_later(
     open_sink: OpenSink,
 ) -> None:
     with Redis(max_memory_bytes=4_000_000) as server, server.client() as client:
-        sink = open_sink(server.address, "s")
+        sink = open_sink(server.address, "s", max_batch_bytes=LARGE_BYTES)
         events = [enlarged(event, 100_000) for event in events_for("s", 60)]
         results = sink.send(events)
         assert {(r.outcome, r.reason) for r in results} == {(Outcome.TRANSIENT, "out_of_memory")}
@@ -313,7 +316,8 @@ def test_argument_too_long_for_the_server_is_found_before_sending(open_sink: Ope
 def test_argument_too_long_for_a_server_that_hides_its_limit_is_found(open_sink: OpenSink) -> None:
     acl = {"writer": ">writer-secret ~* +@all -config"}
     with Redis(password="p", acl=acl, options={"proto-max-bulk-len": "1mb"}) as server:
-        sink = open_sink(server.address_as("writer", "writer-secret"), "s")
+        url = server.address_as("writer", "writer-secret")
+        sink = open_sink(url, "s", max_batch_bytes=LARGE_BYTES)
         events = events_for("s", 5)
         events[2] = enlarged(events[2], 1_100_000)
         results = [result.outcome for result in sink.send(events)]

@@ -25,6 +25,7 @@ def test_records_are_never_given_up_and_never_reordered() -> None:
     assert made["delivery.timeout.ms"] == 0
     assert made["max.in.flight.requests.per.connection"] == 5
     assert properties(acks="leader")["max.in.flight.requests.per.connection"] == 1
+    assert properties(max_in_flight=3)["max.in.flight.requests.per.connection"] == 3
 
 
 def test_limits_and_codec_are_those_of_the_settings() -> None:

@@ -67,6 +67,12 @@ def test_idempotence_follows_acks(
     assert (settings.acks_number, settings.is_idempotent) == (number, expected)
 
 
+def test_more_requests_than_brokers_can_order_are_refused() -> None:
+    expected = "kafka-max-in-flight must be at most 5 with idempotence."
+    assert problems(max_in_flight=6) == (expected,)
+    assert KafkaSettings(**ON, acks="leader", max_in_flight=6).requests_in_flight == 6
+
+
 def test_idempotence_without_all_acks_is_refused() -> None:
     assert problems(acks="leader", idempotent=True) == (
         "kafka-idempotent requires kafka-acks=all.",

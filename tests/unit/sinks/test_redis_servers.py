@@ -72,6 +72,31 @@ def test_batches_are_transactions_unless_switched_off() -> None:
         assert [len(server.named(name)) for name in ("MULTI", "XADD", "EXEC")] == [1, 4, 1]
 
 
+def test_batches_of_one_stream_follow_one_another_and_other_streams_go_with_them() -> None:
+    router = RedisSettings(host="h", key_template="{{symbol}}").router()
+    with RedisStandIn(Transactions("7.2.4")) as server:
+        sink = sink_for(server, max_batch_size=2, max_in_flight=2)
+        assert sink.max_batch_events == 4
+        assert send(sink, make_events(router, 5, symbols=("A", "B"))) == {Outcome.OK}
+    added = [words[1] if words[0] == "XADD" else words[0] for words in server.commands]
+    first = ["MULTI", "A", "A", "EXEC", "MULTI", "B", "B", "EXEC"]
+    assert added[-len(first) - 3 :] == [*first, "MULTI", "A", "EXEC"]
+
+
+def test_batch_behind_a_refused_one_is_not_sent() -> None:
+    def answer(words: list[str]) -> bytes:
+        return b"-OOM no memory\r\n" if words[0] == "XADD" else transactions(words)
+
+    transactions = Transactions("7.2.4")
+    with RedisStandIn(answer) as server:
+        sink = sink_for(server, max_batch_size=2, transaction=False)
+        sink.open()
+        results = sink.send(events(4))
+        sink.close(1)
+    assert [result.reason for result in results] == ["out_of_memory"] * 2 + ["not_sent"] * 2
+    assert len(server.named("XADD")) == 2
+
+
 def test_loading_server_refuses_every_command_and_keeps_its_connection() -> None:
     answer = Transactions("7.2.4")
 

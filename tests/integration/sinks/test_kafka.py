@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,11 @@ from tests.contract.sinks import (
 )
 from tests.servers.kafka import Kafka
 from tests.servers.kafka_mock import Api, KafkaMock
+from tests.servers.obtain import obtain_registry
 from tests.servers.plugin import KAFKA_USERS, unique_name
 from tests.servers.readers import Received as Record
 from tests.servers.readers import read_kafka
+from tests.servers.registry import Registry
 from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates
 from tests.unit.sinks.delivery import deliver, running
@@ -584,26 +587,61 @@ def test_framed_records_are_read_by_the_standard_deserializer(
         (number,) = registry.schemas
         prefix = b"\x00" + number.to_bytes(4, "big") + b"\x00"
         assert [record.value for record in records] == [prefix + event.data for event in events]
-        messages = _deserialize(records, kafka_topic, registry.url.replace("://", "://user:word@"))
+        url = registry.url.replace("://", "://user:word@")
+        with closing(StandardClient(kafka_topic, url)) as client:
+            messages = client.deserialize(records)
     assert [message.SerializeToString(deterministic=True) for message in messages] == [
         NormalizedEvent.FromString(event.data).SerializeToString(deterministic=True)
         for event in events
     ]
 
 
-def _deserialize(records: list[Record], topic: str, url: str) -> list[Any]:
-    """Read records with the deserializer that confluent-kafka gives to consumers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        protobuf = importlib.import_module("confluent_kafka.schema_registry.protobuf")
-        registry = importlib.import_module("confluent_kafka.schema_registry")
-        serialization = importlib.import_module("confluent_kafka.serialization")
-    client = registry.SchemaRegistryClient({"url": url})
-    read_one = protobuf.ProtobufDeserializer(
-        NormalizedEvent, {"use.deprecated.format": False}, client
-    )
-    context = serialization.SerializationContext(topic, serialization.MessageField.VALUE)
-    return [read_one(record.value, context) for record in records]
+@pytest.mark.soak
+def test_real_registry_takes_our_records_for_those_of_the_standard_serializer(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    obtain_registry()
+    registry = Registry()
+    options = {"brokers": (kafka.address,), "topic": kafka_topic}
+    sink = open_sink(**options, schema_registry_url=registry.address)
+    events = events_for(kafka_topic, 5)
+    # Down at the start: events wait, and go when it is there.
+    assert outcomes(sink, events) == {Outcome.TRANSIENT}
+    with registry:
+        send_until_ok(sink, events)
+        records = read(kafka.address, kafka_topic)
+        expected = [NormalizedEvent.FromString(event.data) for event in events]
+        with closing(StandardClient(kafka_topic, registry.address)) as client:
+            # The same schema has the same id, whoever registers it.
+            assert client.serialize(expected[0])[:6] == records[0].value[:6]
+            assert client.deserialize(records) == expected
+
+
+class StandardClient:
+    """What confluent-kafka gives to producers and consumers that use a registry."""
+
+    def __init__(self, topic: str, url: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._protobuf = importlib.import_module("confluent_kafka.schema_registry.protobuf")
+            registry = importlib.import_module("confluent_kafka.schema_registry")
+            serialization = importlib.import_module("confluent_kafka.serialization")
+        self._client = registry.SchemaRegistryClient({"url": url})
+        self._context = serialization.SerializationContext(topic, serialization.MessageField.VALUE)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def serialize(self, message: NormalizedEvent) -> bytes:
+        write = self._protobuf.ProtobufSerializer(NormalizedEvent, self._client, _NEW_FORMAT)
+        return bytes(write(message, self._context))
+
+    def deserialize(self, records: list[Record]) -> list[Any]:
+        read_one = self._protobuf.ProtobufDeserializer(NormalizedEvent, _NEW_FORMAT, self._client)
+        return [read_one(record.value, self._context) for record in records]
+
+
+_NEW_FORMAT = {"use.deprecated.format": False}
 
 
 def test_events_wait_for_a_registry_that_is_down(

@@ -73,5 +73,10 @@ async def connected_publisher(
     producer_id = settings.producer_id if worker is None else f"{settings.producer_id}-w{worker}"
     limit = None if worker is None else WORKER_CLOSE_SECONDS
     buses = [bus.bus for bus in publishing.active]
-    async with PublisherClient(path, settings, producer_id, buses, limit) as client:
+    required = [
+        bus.bus for bus in publishing.active if publishing.delivery(bus).startup == "require"
+    ]
+    async with PublisherClient(
+        path, settings, producer_id, buses, limit, required=required
+    ) as client:
         yield client

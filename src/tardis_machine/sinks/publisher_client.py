@@ -1,7 +1,7 @@
 """The server's side of publishing: a copy of what clients get goes to the publisher process."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +13,10 @@ from tardis_machine.bronze.envelope import Origin
 from tardis_machine.sinks.frames import Status, StreamContext
 from tardis_machine.sinks.publisher_link import Link, PublishedStream
 from tardis_machine.sinks.settings import EventBusSettings
-from tardis_machine.sinks.status import CONNECTING, BusState
+from tardis_machine.sinks.status import CONNECTING
 
 log = structlog.get_logger(__name__)
 
-FAILED_SECONDS = 60.0
 GRACE_SECONDS = 2.0
 """How much longer than its drain the publisher is waited for."""
 
@@ -31,6 +30,7 @@ class PublisherClient:
         producer_id: who publishes.
         buses: names of the buses that are on.
         close_seconds: how long to wait at the end; by default as long as the publisher may drain.
+        required: those of the buses without which the server is not well.
     """
 
     def __init__(
@@ -40,10 +40,13 @@ class PublisherClient:
         producer_id: str,
         buses: Iterable[str],
         close_seconds: float | None = None,
+        *,
+        required: Collection[str] = (),
     ) -> None:
         drain_seconds = settings.drain_timeout_ms / 1000 + GRACE_SECONDS
         self._close_seconds = drain_seconds if close_seconds is None else close_seconds
         self._unknown = Status(dict.fromkeys(buses, CONNECTING), b"")
+        self._required = frozenset(required)
         self._path = path
         self._settings = settings
         self._producer_id = producer_id
@@ -59,11 +62,8 @@ class PublisherClient:
     @property
     def has_failed(self) -> bool:
         """Say whether a bus that is required has been out of reach for long."""
-        return self._settings.startup == "require" and any(
-            status.state in (BusState.CONNECTING, BusState.DEGRADED)
-            and status.state_seconds > FAILED_SECONDS
-            for status in self.status.buses.values()
-        )
+        buses = self.status.buses
+        return any(buses[name].is_out_of_reach for name in self._required & buses.keys())
 
     def stream(
         self, origin: Origin, meta: Mapping[str, str], *, waits: bool = False

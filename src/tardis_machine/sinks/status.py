@@ -4,6 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
+OUT_OF_REACH_SECONDS = 60.0
+"""How long a bus may be down before a server that requires it is not well."""
+
 
 class BusState(StrEnum):
     """What a bus is doing."""
@@ -43,6 +46,12 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
     totals: Totals
     last_ack_age_ms: int | None = None
     last_error: str | None = None
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Say whether the bus has been neither reached nor usable for long."""
+        is_down = self.state in (BusState.CONNECTING, BusState.DEGRADED)
+        return is_down and self.state_seconds > OUT_OF_REACH_SECONDS
 
 
 CONNECTING = BusStatus(

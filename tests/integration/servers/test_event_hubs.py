@@ -24,7 +24,7 @@ from tests.servers.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
-SEND_SECONDS = 20
+SEND_SECONDS = 60
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Backlog:
         ready_at = self.lanes.next_ready_at if self.lanes else None
         pause = math.inf if ready_at is None else ready_at - now
         oldest_at = self._fifo.oldest_at
-        if oldest_at is not None:
+        if oldest_at is not None and not self.is_held_up:
             is_batch = self._fifo.events >= max_events or self._fifo.bytes >= max_bytes
             pause = min(pause, 0.0 if is_batch else oldest_at + delay_seconds - now)
         return pause
@@ -71,11 +71,18 @@ class Backlog:
         entries = self.lanes.take_ready(now, max_events, max_bytes)
         room = max_bytes - bytes_of(event for event, _ in entries)
         while self._fifo and len(entries) < max_events and (room > 0 or not entries):
+            if self.is_held_up:
+                break
             fresh = self._fifo.cut(max_events - len(entries), room)
             free = self.lanes.divert(fresh.entries())
             entries += free
             room -= bytes_of(event for event, _ in free)
         return Batch.of(entries)
+
+    @property
+    def is_held_up(self) -> bool:
+        """Say whether the queue waits behind events that must go to disk first."""
+        return bool(self.lanes.outgoing)
 
     @property
     def is_crowded(self) -> bool:

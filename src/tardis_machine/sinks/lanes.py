@@ -165,11 +165,23 @@ class Lanes:
             self.events += 1
 
     def lose_outgoing(self) -> list[Entry]:
-        """Take the events that had to go to disk and cannot."""
-        keyed, self.outgoing = self.outgoing, []
-        for key, _ in keyed:
-            self._lanes[key].shelved -= 1
-        return [entry for _, entry in keyed]
+        """Take the events that had to go to disk and whose destination may never come."""
+        lost, kept = [], []
+        for key, entry in self.outgoing:
+            lane = self._lanes[key]
+            if lane.is_misdirected:
+                lane.shelved -= 1
+                lost.append(entry)
+            else:
+                kept.append((key, entry))
+        self.outgoing = kept
+        return lost
+
+    def recall(self, key: LaneKey) -> list[Entry]:
+        """Take the events of a key that had to go to disk: no older ones are there any more."""
+        recalled = [entry for name, entry in self.outgoing if name == key]
+        self.outgoing = [keyed for keyed in self.outgoing if keyed[0] != key]
+        return recalled
 
     def hungry(self, now: float) -> list[tuple[LaneKey, bool]]:
         """Return the keys whose turn it is and whose events are all on disk.
@@ -186,7 +198,7 @@ class Lanes:
         """Add events from disk, of which so many are left there."""
         lane = self._lanes[key]
         lane.entries.extend(entries)
-        lane.shelved = left
+        lane.shelved = left + sum(name == key for name, _ in self.outgoing)
         self.events += len(entries)
         if lane.is_empty:
             del self._lanes[key]
@@ -217,6 +229,8 @@ class Lanes:
         """Take everything."""
         for lane in self._lanes.values():
             yield from lane.entries
+        yield from (entry for _, entry in self.outgoing)
+        self.outgoing = []
         self._lanes.clear()
         self.events = 0
 

@@ -22,6 +22,7 @@ class Relief:
         self._backlog = backlog
         self._lanes = backlog.lanes
         self._shelf = shelf
+        self._is_failing = False
 
     @property
     def events(self) -> int:
@@ -37,19 +38,31 @@ class Relief:
             if keyed and not self._put(keyed):
                 self._lanes.take_back(keyed)
         for key, has_failed in self._lanes.hungry(now):
-            room = self._backlog.free_events
-            if not room:
+            room = self._room
+            if room <= 0:
                 return
             # One event tells whether the trouble is over.
             entries = self._shelf.take(key, 1 if has_failed else min(room, RESTOCK_EVENTS))
-            self._lanes.restock(key, entries, self._shelf.count(key))
             self._backlog.remember(entries)
+            left = self._shelf.count(key)
+            self._lanes.restock(key, entries or self._lanes.recall(key), left)
+
+    @property
+    def _room(self) -> int:
+        """Return how many events may come back from disk.
+
+        Some always may while the queue waits for the disk: both would wait for ever otherwise.
+        """
+        least = RESTOCK_EVENTS - self._lanes.events if self._backlog.is_held_up else 0
+        return max(self._backlog.free_events, least)
 
     def after_cut(self) -> list[Entry]:
         """Put events on disk that were cut from the queue for keys that have some there.
 
+        Where there is no room they wait, and so does the queue.
+
         Returns:
-            Those for which there is no room on disk either: they are lost.
+            Those that nobody may wait for, because their destination is missing: they are lost.
         """
         if not self._lanes.outgoing:
             return []
@@ -64,7 +77,10 @@ class Relief:
         try:
             self._shelf.put(keyed)
         except (SpoolFullError, OSError) as error:
-            log.error("shelf cannot be used", error=str(error))
+            if not self._is_failing:
+                log.error("shelf cannot be used", error=str(error))
+            self._is_failing = True
             return False
+        self._is_failing = False
         self._backlog.forget(len(keyed), bytes_of(event for _, (event, _) in keyed))
         return True

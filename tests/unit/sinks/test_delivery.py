@@ -301,3 +301,37 @@ def test_events_on_the_shelf_are_delivered_first_after_the_next_start(tmp_path: 
         wait_until(lambda: bus.outbox.is_empty)
     arrived = list(dict.fromkeys(ids(sink.stored, "ETHUSD")))
     assert arrived == ids(offered, "ETHUSD") + ids(later)
+
+
+def test_queue_waits_when_keys_in_trouble_have_filled_their_disk(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = fails("ETHUSD")
+    offered = events(30_000, "ETHUSD", "ETHUSD", "XBTUSD")
+    # A quarter of it is for keys in trouble.
+    with running(sink, tmp_path, queue_max_messages=100, spool_max_bytes=16 << 20) as bus:
+        for start in range(0, len(offered), 500):
+            offer(bus, offered[start : start + 500])
+        wait_until(lambda: sum(file.stat().st_size for file in tmp_path.rglob("shelf/*")) > 3 << 20)
+        sink.judge = None
+        wait_until(lambda: bus.outbox.is_empty and not bus.outbox.lanes)
+        assert bus.meter.totals.dropped == 0
+    for symbol in ("ETHUSD", "XBTUSD"):
+        assert ids(sink.stored, symbol) == ids(offered, symbol)
+
+
+def test_missing_destination_that_has_filled_its_disk_stops_no_other(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    offered = events(30_000, "ETHUSD", "ETHUSD", "XBTUSD")
+    with running(sink, tmp_path, queue_max_messages=100, spool_max_bytes=16 << 20) as bus:
+        for start in range(0, len(offered), 500):
+            offer(bus, offered[start : start + 500])
+        wait_until(lambda: len(ids(sink.stored, "XBTUSD")) == 10_000)
+        sink.judge = None
+        wait_until(lambda: bus.outbox.is_empty and not bus.outbox.lanes)
+        dropped = bus.meter.totals.dropped
+    arrived, wanted = ids(sink.stored, "ETHUSD"), ids(offered, "ETHUSD")
+    assert dropped > 0
+    assert len(arrived) == len(wanted) - dropped
+    places = {name: place for place, name in enumerate(wanted)}
+    assert arrived == sorted(arrived, key=lambda name: places[name])

@@ -13,6 +13,8 @@ import pytest
 from tardis_machine.model.control import decode_lines
 from tests.integration.publishing.machine import (
     Machine,
+    Published,
+    assert_equals_response,
     free_ports,
     published,
     records_of,
@@ -85,6 +87,33 @@ def test_refused_login_is_shown_without_the_secret_and_loses_nothing(
             wait_until(lambda: machine.metric("published_total") == count, "all is delivered")
             assert machine.stop() == 0
             assert WRONG not in machine.log()
+
+
+@pytest.mark.broker
+def test_killed_publisher_loses_nothing_on_the_way_to_a_broker(cache: Path, tmp_path: Path) -> None:
+    flags = ["--redis-host=127.0.0.1", "--redis-stream=s", "--redis-exclude-payloads=disconnect"]
+    with (
+        Redis() as server,
+        Machine(cache, tmp_path, *flags, f"--redis-port={server.port}") as machine,
+    ):
+        expected = machine.replay()
+        for _ in range(2):
+            replaying = threading.Thread(target=machine.replay)
+            replaying.start()
+            wait_until(lambda: machine.publisher, "a publisher runs")
+            assert machine.publisher is not None
+            machine.publisher.kill()
+            replaying.join()
+        assert machine.stop() == 0
+        with server.client() as client:
+            entries = client.xrange("s")
+    events = [
+        Published("", {"eventId": fields[b"eventId"].decode()}, fields[b"data"])
+        for _, fields in entries
+    ]
+    assert machine.log().count("publisher died") == 2
+    assert len(events) >= 3 * expected.count(b"\n")
+    assert_equals_response(events, expected)
 
 
 def metrics(machine: Machine) -> str:

@@ -20,6 +20,15 @@ from tardis_machine.sinks.settings import BusSettings
 
 QUERY = "ingest"
 VALUE = "envelope"
+WRITER_PROPERTIES = {
+    # Nobody looks for events in Bronze by other columns, and statistics cost as much as writing.
+    "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns": "local_ts",
+    # Values that hardly repeat: a dictionary would be filled and then thrown away.
+    **{
+        f"parquet.enable.dictionary#{name}": "false"
+        for name in ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", VALUE)
+    },
+}
 
 
 def bronze_batch(records: pa.RecordBatch) -> pa.RecordBatch:
@@ -58,6 +67,8 @@ def ingest_writer(events: DataFrame, store: Store, bus: str) -> DataStreamWriter
     Each bus has a query, and so a checkpoint, of its own.
     """
     query = f"{QUERY}-{bus}"
+    for name, value in WRITER_PROPERTIES.items():
+        store.spark.conf.set(name, value)
     store.create(EVENTS)
     return (
         events.writeStream.format("delta")

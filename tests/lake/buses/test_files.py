@@ -26,7 +26,7 @@ from tests.contract.bus_readers import (
 )
 
 # Real records have headers; limits count on records of some size.
-HEADERS = pack_headers({"note": "x" * 120})
+HEADERS = pack_headers({"note": "x" * 250})
 
 
 class FilesUnderTest:

@@ -180,7 +180,8 @@ class ReadPolicy:
     """Stop when events were lost; otherwise log how many and go on."""
     retry_seconds: float = 60.0
     """How long a bus may be away before reading it fails."""
-    rows_per_task: int = 50_000
+    rows_per_task: int = 100_000
+    """About what one task reads; each writes a file per payload case."""
 
 
 class Bus(Protocol):

@@ -26,8 +26,8 @@ from tardis_machine.lake.buses.rows import make_rows
 from tardis_machine.sinks.files_settings import FilesSettings
 from tardis_machine.sinks.log import RECORD_HEADER, LogError, open_segment, payloads_of, segments
 
-RECORD_BYTES = 128
-"""About what a record takes at least; limits by rows are kept by bytes, without reading them."""
+RECORD_BYTES = 256
+"""About what a record of a trade takes; limits by rows are kept by bytes, without reading them."""
 PAGE_RECORDS = 8192
 """Small blocks are put together up to about so many records."""
 

@@ -1,29 +1,41 @@
-"""From a replay over every bus to Gold: each event once, equal to the HTTP response."""
+"""From a replay over every bus to Gold: each event once, equal to the HTTP response.
 
+One replay is published to all buses. Each test brings its bus to a lake of its own.
+"""
+
+import asyncio
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import duckdb
+import polars
 import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.machine import TardisMachine
 from tardis_machine.app.settings import ServeSettings
+from tardis_machine.bronze.decode import Decoder
 from tardis_machine.lake.jobs import ALL, Job, JobSettings
 from tardis_machine.lake.query import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
+from tardis_machine.model.control import encode_lines
+from tardis_machine.model.time import parse_us
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
 from tests.compat.conftest import free_port
 from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
+from tests.servers.plugin import unique_name
+from tests.servers.readers import connect_nats, kinesis_client
 from tests.servers.redis import Redis
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -43,9 +55,25 @@ SILVER = {
     "trade_bar": "silver.trade_bars",
     "disconnect": "silver.control_events",
 }
+TRADE = ("symbol", "id", "price", "amount", "side")
+
+Options = dict[str, Any]
 
 
-@pytest.fixture(scope="session")
+@dataclass(frozen=True)
+class Published:
+    """One replay: what a client got, and where it was published."""
+
+    lines: Sequence[str]
+    buses: dict[str, Options]
+    """The options of each bus, by its name."""
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines]
+
+
+@pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two minutes of BitMEX with a lost connection."""
     folder = tmp_path_factory.mktemp("recordings")
@@ -57,33 +85,122 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-async def publish(bus: dict[str, Any], recordings: Path, spool: Path) -> list[dict[str, Any]]:
-    """Replay over HTTP with publishing on; return the records of the response."""
-    options = {"event_bus": {"spool_dir": spool}} | bus
+@pytest.fixture(scope="module")
+def published(
+    kafka_of_run: Kafka,
+    redis_of_run: Redis,
+    nats_of_run: Nats,
+    kinesis_of_run: Kinesis,
+    event_hubs_of_run: EventHubs,
+    recordings: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Published:
+    """Publish one replay to every bus."""
+    name, folder = unique_name("lake"), tmp_path_factory.mktemp("published")
+    buses: dict[str, Options] = {
+        "kafka": {"brokers": [kafka_of_run.address], "topic": kafka_of_run.create_topic(name)},
+        "redis": {"url": redis_of_run.address, "stream": name},
+        "nats": {"servers": [nats_of_run.address], "subject": name},
+        "kinesis": {
+            "stream": name,
+            "endpoint_url": kinesis_of_run.address,
+            "region": "us-east-1",
+            "access_key_id": "test",
+            "secret_access_key": "test",
+        },
+        "event_hubs": {
+            "connection_string": event_hubs_of_run.address,
+            "event_hub_name": event_hubs_of_run.create_hub(name),
+        },
+        "files": {"dir": folder / "bus"},
+    }
+
+    async def prepare_and_replay() -> list[str]:
+        async with await connect_nats(nats_of_run.address) as client:
+            await client.jetstream().add_stream(name=name, subjects=[name])
+        async with kinesis_client(kinesis_of_run.address) as client:
+            await client.create_stream(StreamName=name, ShardCount=2)
+            waiter = client.get_waiter("stream_exists")
+            await waiter.wait(StreamName=name, WaiterConfig={"Delay": 0.02, "MaxAttempts": 500})
+        return await replay(buses, recordings, folder / "spool")
+
+    # A loop of its own, whichever one the tests have.
+    with ThreadPoolExecutor(1) as thread:
+        return Published(thread.submit(asyncio.run, prepare_and_replay()).result(), buses)
+
+
+async def replay(buses: dict[str, Options], recordings: Path, spool: Path) -> list[str]:
+    """Replay over HTTP with publishing on; return the lines of the response."""
+    options = {"event_bus": {"spool_dir": spool}} | buses
     machine = TardisMachine(port=free_port(), offline=True, cache_dir=recordings, **options)
     async with machine, aiohttp.ClientSession() as session:
         url = f"{machine.http_url}/replay-normalized"
         async with session.get(url, params={"options": json.dumps(REQUEST)}) as response:
-            return [json.loads(line) for line in (await response.text()).splitlines()]
+            return (await response.text()).splitlines()
 
 
-def build(spark: SparkSession, bus: dict[str, Any], root: Path) -> None:
-    """Bring everything on the bus to Gold."""
-    publishing = settings_of(ServeSettings, bus).publishing
-    settings = JobSettings(
-        spark=SparkSettings(),
-        lake=LakeSettings(root=str(root)),
-        publishing=publishing,
-        once=True,
-    )
-    Job(settings, ALL, lambda _: None, threading.Event()).run_in(spark)
+@dataclass(frozen=True)
+class Lake:
+    """The lake of one bus."""
+
+    spark: SparkSession
+    root: Path
+
+    def build(self, bus: dict[str, Options]) -> None:
+        """Bring everything on the bus to Gold."""
+        settings = JobSettings(
+            spark=SparkSettings(),
+            lake=LakeSettings(root=str(self.root)),
+            publishing=settings_of(ServeSettings, bus).publishing,
+            once=True,
+        )
+        Job(settings, ALL, lambda _: None, threading.Event()).run_in(self.spark)
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in Query(str(self.root), sql).lines("json")]
+
+    def frame(self, table: str) -> polars.DataFrame:
+        """Return a table as Polars reads it."""
+        return polars.read_delta(str(self.root / table.replace(".", "/")))
+
+    def check(self, published: Published, deliveries: int = 1) -> None:
+        """Compare every layer with the response."""
+        self.check_bronze(published, deliveries)
+        self.check_silver(published.records)
+        self.check_gold(published.records)
+
+    def check_bronze(self, published: Published, deliveries: int) -> None:
+        decoded = Decoder().decode(self.frame("bronze.events")["envelope"].to_list())
+        found = Counter(encode_lines(decoded).decode().splitlines())
+        expected = Counter(published.lines)
+        assert found == {line: deliveries * times for line, times in expected.items()}
+
+    def check_silver(self, records: Sequence[dict[str, Any]]) -> None:
+        for type_, table in SILVER.items():
+            times = Counter(
+                (record.get("symbol", ""), parse_us(record["localTimestamp"]))
+                for record in records
+                if record["type"] == type_
+            )
+            kept = self.frame(table).select("symbol", polars.col("local_ts").dt.epoch("us"))
+            assert Counter(kept.rows()) == times, table
+        trades = self.rows(f"select {', '.join(TRADE)} from silver.trades")
+        assert Counter(map(str, trades)) == Counter(
+            str({name: record[name] for name in TRADE})
+            for record in records
+            if record["type"] == "trade"
+        )
+        assert self.rows("select * from silver.quarantine") == []
+
+    def check_gold(self, records: Sequence[dict[str, Any]]) -> None:
+        bars = self.rows(
+            "select symbol, strftime(open_ts, '%H:%M') as minute, open, high, low, close, "
+            "round(volume, 6) as volume, trades from gold.bars where interval = '1m' order by all"
+        )
+        assert [tuple(bar.values()) for bar in bars] == bars_by_hand(records)
 
 
-def rows(root: Path, sql: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Query(str(root), sql).lines("json")]
-
-
-def bars_by_hand(trades: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def bars_by_hand(records: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
     """Compute one-minute bars from the response alone."""
     connection = duckdb.connect()
     connection.execute(
@@ -93,7 +210,8 @@ def bars_by_hand(trades: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
         "insert into trades values (?, ?, ?, ?, ?)",
         [
             (trade["symbol"], trade["timestamp"][:-1], number, trade["price"], trade["amount"])
-            for number, trade in enumerate(trades)
+            for number, trade in enumerate(records)
+            if trade["type"] == "trade"
         ],
     )
     return connection.execute(
@@ -106,93 +224,23 @@ def bars_by_hand(trades: Iterable[dict[str, Any]]) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-class PathContract:
-    """What holds for every bus; a subclass says how to publish to it."""
-
-    async def test_every_event_reaches_the_tables_once(
-        self, bus: dict[str, Any], spark: SparkSession, recordings: Path, tmp_path: Path
-    ) -> None:
-        root = tmp_path / "lake"
-        answered = await publish(bus, recordings, tmp_path / "spool")
-        build(spark, bus, root)
-        self.check_tables(answered, root)
-
-    def check_tables(self, answered: list[dict[str, Any]], root: Path) -> None:
-        counts = Counter(record["type"] for record in answered)
-        for type_, table in SILVER.items():
-            (found,) = rows(root, f"select count(*) as n from {table}")
-            assert found["n"] == counts[type_], table
-        trades = [record for record in answered if record["type"] == "trade"]
-        kept = rows(root, "select symbol, id, price, amount, side from silver.trades")
-        assert Counter(map(str, kept)) == Counter(
-            str({name: trade[name] for name in ("symbol", "id", "price", "amount", "side")})
-            for trade in trades
-        )
-        bars = Query(
-            str(root),
-            "select symbol, strftime(open_ts, '%H:%M') as minute, open, high, low, close, "
-            "round(volume, 6) as volume, trades from gold.bars "
-            "where interval = '1m' order by all",
-        )
-        assert [tuple(json.loads(line).values()) for line in bars.lines("json")] == bars_by_hand(
-            trades
-        )
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(spark, tmp_path / "lake")
 
 
-class TestKafka(PathContract):
-    @pytest.fixture
-    def bus(self, kafka: Kafka, kafka_topic: str) -> dict[str, Any]:
-        return {"kafka": {"brokers": [kafka.address], "topic": kafka_topic}}
+@pytest.mark.parametrize("bus", ["kafka", "redis", "nats", "kinesis", "event_hubs"])
+def test_every_event_reaches_the_tables_once(bus: str, published: Published, lake: Lake) -> None:
+    lake.build({bus: published.buses[bus]})
+    lake.check(published)
 
 
-class TestRedis(PathContract):
-    @pytest.fixture
-    def bus(self, redis_server: Redis, redis_stream: str) -> dict[str, Any]:
-        return {"redis": {"url": redis_server.address, "stream": redis_stream}}
-
-
-class TestNats(PathContract):
-    @pytest.fixture
-    def bus(self, nats_server: Nats, nats_stream: str) -> dict[str, Any]:
-        return {"nats": {"servers": [nats_server.address], "subject": nats_stream}}
-
-
-class TestKinesis(PathContract):
-    @pytest.fixture
-    def bus(self, kinesis: Kinesis, kinesis_stream: str) -> dict[str, Any]:
-        return {
-            "kinesis": {
-                "stream": kinesis_stream,
-                "endpoint_url": kinesis.address,
-                "region": "us-east-1",
-                "access_key_id": "test",
-                "secret_access_key": "test",
-            }
-        }
-
-
-@pytest.mark.usefixtures("unclosed_sockets_allowed")
-class TestEventHubs(PathContract):
-    @pytest.fixture
-    def bus(self, event_hubs: EventHubs, event_hub: str) -> dict[str, Any]:
-        return {
-            "event_hubs": {"connection_string": event_hubs.address, "event_hub_name": event_hub}
-        }
-
-
-class TestFiles(PathContract):
-    @pytest.fixture
-    def bus(self, tmp_path: Path) -> dict[str, Any]:
-        return {"files": {"dir": tmp_path / "bus"}}
-
-    async def test_second_replay_adds_no_row(
-        self, bus: dict[str, Any], spark: SparkSession, recordings: Path, tmp_path: Path
-    ) -> None:
-        root = tmp_path / "lake"
-        answered = await publish(bus, recordings, tmp_path / "spool")
-        build(spark, bus, root)
-        await publish(bus, recordings, tmp_path / "spool")
-        build(spark, bus, root)
-        self.check_tables(answered, root)
-        (bronze,) = rows(root, "select count(*) as n from bronze.events")
-        assert bronze["n"] == 2 * len(answered)
+async def test_second_replay_adds_no_row_to_silver(
+    published: Published, lake: Lake, recordings: Path, tmp_path: Path
+) -> None:
+    bus = {"files": published.buses["files"]}
+    lake.build(bus)
+    lake.check(published)
+    assert await replay(bus, recordings, tmp_path / "spool") == published.lines
+    lake.build(bus)
+    lake.check(published, deliveries=2)

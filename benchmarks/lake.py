@@ -1,10 +1,11 @@
 """Measure Silver and Gold: events per CPU second of driver, JVM and Python workers together.
 
-Run with `python -m benchmarks.lake`. Each figure is the best of some rounds, each over a new lake;
-the first rounds warm the JVM. Filling Bronze does not count. What grows is measured hot, too.
+Run with `python -m benchmarks.lake [rates growth batch]`. Each rate is the best of some rounds over
+the same Bronze; the first ones warm the JVM. Filling Bronze does not count.
 """
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,10 +29,11 @@ from tardis_machine.lake.tables.silver import TRADES
 from tardis_machine.model.control import NormalizedRecord
 
 ROUNDS = 4
-TRADES_PER_ROUND = 400_000
-BOOKS_PER_ROUND = 120_000
+TRADES_PER_ROUND = 1_000_000
+BOOKS_PER_ROUND = 300_000
 BASE_EVENTS = 100_000
 FACTORS = (1, 4, 16)
+WARM_ROUNDS = 2
 FILE_ROWS = 100_000
 """Events per Bronze file, as ingest writes them from a few partitions."""
 BATCH_ROWS = 100_000
@@ -165,6 +167,7 @@ def _show(name: str, events: int, spent: list[float], target: int) -> None:
 
 def show_growth(spark: SparkSession) -> None:
     print(f"\n{'Silver and Gold of trades':32} {'CPU s':>10} {'times':>8} {'at most':>8}")
+    costs(spark, trade, BASE_EVENTS, WARM_ROUNDS)
     first = None
     for factor in FACTORS:
         ((silver, gold),) = costs(spark, trade, BASE_EVENTS * factor, 1)
@@ -189,12 +192,15 @@ def show_one_more_batch(spark: SparkSession) -> None:
             print(f"{f'Silver has {rows:,} rows':32} {cost:10.1f} {cost / first:8.2f}", flush=True)
 
 
+PARTS = {"rates": show_rates, "growth": show_growth, "batch": show_one_more_batch}
+
+
 def main() -> None:
-    """Print rates, growth and the cost of one more batch."""
+    """Print the parts that the command line names, or all."""
+    chosen = sys.argv[1:] or list(PARTS)
     with open_session(SparkSettings(), profile="throughput") as spark:
-        show_rates(spark)
-        show_growth(spark)
-        show_one_more_batch(spark)
+        for name in chosen:
+            PARTS[name](spark)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tardis_machine.lake.refine import has_repetitions
 from tardis_machine.lake.silver import (
     PROBLEM,
     checked,
     first_per_event,
     refused_rows,
-    repeated_cases,
     silver_rows,
 )
 from tardis_machine.lake.tables import SILVER_BY_CASE
 from tardis_machine.lake.tables.silver import BOOK_CHANGES, QUARANTINE, TRADES
 from tests.lake.events import (
     bronze_rows,
-    disconnect,
     encoded,
     of_every_case,
     quote,
@@ -91,11 +90,10 @@ def test_first_encoded_copy_of_an_event_remains(spark: SparkSession) -> None:
     assert values(rows, "producer") == [("eth",), ("first",), ("live",), ("other",)]
 
 
-def test_cases_with_repetitions_are_found(spark: SparkSession) -> None:
+def test_repetitions_are_found(spark: SparkSession) -> None:
     once = encoded([trade(1), trade(1), quote(1, 1, 2), quote(1, 1, 2, name="quote_1s")])
-    twice = encoded([disconnect(1)]) * 2
-    rows = bronze_rows(spark, once + twice).transform(repeated_cases)
-    assert values(rows, "payload_case") == [("disconnect",)]
+    assert not has_repetitions(bronze_rows(spark, [*once, b"", b""]))
+    assert has_repetitions(bronze_rows(spark, [*once, *encoded([trade(1)])]))
 
 
 def test_refused_rows_keep_their_bytes_and_coordinates(spark: SparkSession) -> None:

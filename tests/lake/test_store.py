@@ -76,6 +76,14 @@ def test_write_of_a_known_transaction_is_done_once(store: Store) -> None:
     assert values(store.read(TRADES), "event_ts") == [(0.0,), (1.0,)]
 
 
+def test_statistics_are_kept_of_what_files_are_skipped_by(store: Store) -> None:
+    store.append(frame(store.spark, TRADES, trades(1)), TRADES)
+    files = pa.table(DeltaTable(store.path(TRADES)).get_add_actions(flatten=True))
+    lowest = {name for name in files.column_names if name.startswith("min.")}
+    assert lowest == {"min.exchange", "min.symbol", "min.local_ts", "min.event_ts"}
+    assert files["num_records"].to_pylist() == [1]
+
+
 def test_log_tells_where_rows_may_be(tmp_path: Path) -> None:
     path = str(tmp_path / "trades")
     schema = arrow_schema(TRADES)

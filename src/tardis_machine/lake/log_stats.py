@@ -19,15 +19,19 @@ class Times(NamedTuple):
     last_us: int
 
 
-def known_times(path: str, column: str, times: Times) -> Times | None:
+def known_times(path: str, column: str, times: Times, **partitions: Sequence[str]) -> Times | None:
     """Return the part of some time in which a table may have rows, None when it has none there.
 
     Args:
         path: A table in a local folder.
         column: One of its times.
         times: The time to look at.
+        partitions: The partitions to look at, by column; all when not given.
     """
-    _, lows, highs = _files(path, column, times)
+    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+    for name, values in partitions.items():
+        files = files.filter(kernels.is_in(files[f"partition.{name}"], arrow.array(values)))
+    lows, highs = _bounds(files, column, times)
     is_near = _are_near(lows, highs, times)
     if not kernels.any(is_near).as_py():
         return None
@@ -39,16 +43,16 @@ def known_times(path: str, column: str, times: Times) -> Times | None:
 def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
     """Return the files that may have rows in any of the wanted times."""
     whole = Times(min(times.first_us for times in wanted), max(times.last_us for times in wanted))
-    names, lows, highs = _files(path, column, whole)
+    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+    lows, highs = _bounds(files, column, whole)
     is_near = _are_near(lows, highs, wanted[0])
     for times in wanted[1:]:
         is_near = kernels.or_(is_near, _are_near(lows, highs, times))
-    return [f"{path}/{name}" for name in names.filter(is_near).to_pylist()]
+    return [f"{path}/{name}" for name in files["path"].filter(is_near).to_pylist()]
 
 
-def _files(path: str, column: str, times: Times) -> tuple[Values, Values, Values]:
-    """Return name, earliest and latest time of each file."""
-    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+def _bounds(files: Values, column: str, times: Times) -> tuple[Values, Values]:
+    """Return the earliest and the latest time of each file."""
     if f"min.{column}" not in files.column_names:
         unknown = arrow.nulls(len(files), arrow.int64())
         lows = highs = unknown
@@ -57,7 +61,7 @@ def _files(path: str, column: str, times: Times) -> tuple[Values, Values, Values
     # A file without statistics may hold anything.
     lows = lows.fill_null(times.first_us)
     highs = kernels.add(highs, _CUT_US).fill_null(times.last_us)
-    return files["path"], lows, highs
+    return lows, highs
 
 
 def _are_near(lows: Values, highs: Values, times: Times) -> Values:

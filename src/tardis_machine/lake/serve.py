@@ -3,7 +3,7 @@
 So late data corrects Gold, and a stream ends with the same tables as one batch over everything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import cached_property, reduce
@@ -147,7 +147,7 @@ class Serving:
             short = chosen.withColumn("interval", F.lit("1s")).unionByName(minutes)
             self._replace_bars(short, bars.SHORT, span, touched)
         days = whole_days(span)
-        minutes = self._existing(BARS, days, "open_ts").where("interval = '1m'")
+        minutes = self._existing(BARS, days, "open_ts", interval=("1m",))
         in_days = minutes.transform(bars.in_touched_windows, touched, "1d")
         long = in_days.transform(bars.longer_bars, *bars.LONG)
         self._replace_bars(long, bars.LONG, days, touched)
@@ -155,13 +155,13 @@ class Serving:
     def _replace_bars(
         self, rows: DataFrame, intervals: tuple[str, ...], span: Times, touched: DataFrame
     ) -> None:
-        named = f"t.interval IN ({', '.join(map(repr, intervals))})"
         gone = None
         if self._may_shrink:
-            existing = self._existing(BARS, span, "open_ts").where(named)
+            existing = self._existing(BARS, span, "open_ts", interval=intervals)
             whole = "1m" if intervals is bars.SHORT else "1d"
             gone = existing.transform(bars.in_touched_windows, touched, whole)
-        self._replace(rows.transform(bars.finished_bars), BARS, span, "open_ts", named, old=gone)
+        finished = rows.transform(bars.finished_bars)
+        self._replace(finished, BARS, span, "open_ts", old=gone, interval=intervals)
 
     def _has_several_series(self) -> bool:
         """Say whether there is anything to compare, or was."""
@@ -172,7 +172,7 @@ class Serving:
 
     def _write_dispersion(self) -> None:
         span = self._touched.span(*TRADES.cases)
-        all_bars = self._existing(BARS, span, "open_ts").where("interval = '1m'")
+        all_bars = self._existing(BARS, span, "open_ts", interval=("1m",))
         touched = self._minutes(*TRADES.cases).transform(cross_exchange.with_market)
         keys = F.broadcast(touched.select("market", F.col("minute").alias("open_ts")).distinct())
         minutes = all_bars.transform(cross_exchange.with_market).join(
@@ -224,9 +224,12 @@ class Serving:
             rows = stated.unionByName(same).transform(funding.last_statements)
             self._replace(rows, FUNDING, span, "funding_ts")
 
-    def _existing(self, table: Table, span: Times, time: str) -> DataFrame:
-        """Return the rows of a Gold table within a span."""
-        return self._store.read_times(table, time, [span])
+    def _existing(
+        self, table: Table, span: Times, time: str, **partitions: Sequence[str]
+    ) -> DataFrame:
+        """Return the rows of a Gold table within a span and some partitions."""
+        rows = self._store.read_times(table, time, [span])
+        return rows.where(" AND ".join(_within(span, time, partitions)))
 
     def _replace(
         self,
@@ -234,20 +237,18 @@ class Serving:
         table: Table,
         span: Times,
         time: str,
-        *conditions: str,
+        *,
         old: DataFrame | None = None,
+        **partitions: Sequence[str],
     ) -> None:
         """Write rows, and delete those of `old` that are not among them."""
         store = self._store
-        if store.known_times(table, time, span) is None:
+        if store.known_times(table, time, span, **partitions) is None:
             store.append(rows, table)
             return
-        known = old
-        if known is None:
-            known = self._existing(table, span, time).where(" AND ".join(conditions) or "true")
-        bounds = (_within(span, time), *conditions)
+        known = old if old is not None else self._existing(table, span, time, **partitions)
         with persisted(changed_rows(rows, known, table, deletes=old is not None)) as changes:
-            store.replace(changes, table, *bounds)
+            store.replace(changes, table, *_within(span, time, partitions))
 
 
 def _cases_that_touch(table: Table) -> tuple[str, ...]:
@@ -257,6 +258,8 @@ def _cases_that_touch(table: Table) -> tuple[str, ...]:
     return (*cases, DISCONNECT)
 
 
-def _within(span: Times, time: str) -> str:
+def _within(span: Times, time: str, partitions: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the conditions on a table that hold in a span and some partitions."""
     first, last = (date(*civil_from_days(time_us // DAY_US)) for time_us in span)
-    return f"{between_days('date', first, last)} AND {between_times(time, span)}"
+    named = [f"t.{name} IN ({', '.join(map(repr, values))})" for name, values in partitions.items()]
+    return [between_days("date", first, last), between_times(time, span), *named]

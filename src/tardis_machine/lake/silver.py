@@ -7,10 +7,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tardis_machine.lake.decode import payload_columns
+from tardis_machine.lake.decode import bronze_columns, payload_columns
 from tardis_machine.lake.schemas import arrow_field, spark_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
-from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, IDENTITY, UNKNOWN
+from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, UNKNOWN
 from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUARANTINE
 
 PROBLEM = "problem"
@@ -40,19 +40,21 @@ def decoded(events: DataFrame, case: str, keep: Sequence[str] = ()) -> DataFrame
     kept = [c for c in EVENTS.columns if c.name in keep and c.name not in table.column_names]
     columns = [*table.columns, *kept]
     schema = StructType([*map(spark_field, columns), StructField(PROBLEM, StringType())])
-    passed = [name for name in EVENTS.column_names if name in {*table.column_names, *keep}]
-    inputs = list(dict.fromkeys([*passed, "envelope"]))
     output = pa.schema([*map(arrow_field, columns), pa.field(PROBLEM, pa.string())])
-    return events.select(*inputs).mapInArrow(_decoder(case, passed, output), schema)
+    # Decoding the header once more costs less than to bring its columns to Python and back.
+    inputs = dict.fromkeys([*keep, "date", "envelope"])
+    return events.select(*inputs).mapInArrow(_decoder(case, output), schema)
 
 
 def _decoder(
-    case: str, passed: list[str], output: pa.Schema
+    case: str, output: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns, problems = payload_columns(case, batch.column("envelope"))
-            columns |= {name: batch.column(name) for name in passed} | {PROBLEM: problems}
+            envelopes = batch.column("envelope")
+            payload, problems = payload_columns(case, envelopes)
+            passed = dict(zip(batch.schema.names, batch.columns, strict=True))
+            columns = {**bronze_columns(envelopes), **payload, **passed, PROBLEM: problems}
             arrays = [columns[field.name].cast(field.type) for field in output]
             yield pa.RecordBatch.from_arrays(arrays, schema=output)
 
@@ -97,13 +99,6 @@ def first_per_event(rows: DataFrame, table: Table) -> DataFrame:
     by_arrival = Window.partitionBy(*table.key).orderBy("ingest_ts")
     ranked = rows.withColumn("rank", F.row_number().over(by_arrival))
     return ranked.where(F.col("rank") == 1).drop("rank")
-
-
-def repeated_cases(events: DataFrame) -> DataFrame:
-    """Return the payload cases in which an identity (or, rarely, its hash) comes twice."""
-    identities = events.select("payload_case", F.xxhash64(*IDENTITY).alias("identity"))
-    counted = identities.groupBy("payload_case", "identity").count()
-    return counted.where(F.col("count") > 1).select("payload_case").distinct()
 
 
 def refused_rows(events: DataFrame, case: str) -> DataFrame:

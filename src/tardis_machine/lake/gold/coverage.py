@@ -7,6 +7,7 @@ from tardis_machine.lake.gold.windows import SERIES, minute_of
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.gold import COVERAGE
 from tardis_machine.lake.tables.silver import DISCONNECT
+from tardis_machine.model.time import MINUTE_US, SECOND_US
 
 SECONDS_PER_MINUTE = 60
 _KEYS = (*SERIES, "data_type", "capture", "minute")
@@ -32,7 +33,8 @@ def coverage_rows(events: DataFrame, disconnects: DataFrame) -> DataFrame:
 
 def _counted(events: DataFrame) -> DataFrame:
     # One bit per second of the minute says which seconds had an event.
-    seconds = F.bit_count(F.bit_or(F.expr("shiftleft(1L, second(event_ts))")))
+    second = F.expr(f"CAST(pmod(unix_micros(event_ts), {MINUTE_US}) DIV {SECOND_US} AS INT)")
+    seconds = F.bit_count(F.bit_or(F.call_function("shiftleft", F.lit(1).cast("long"), second)))
     keys = (*SERIES, "data_type", "capture", minute_of("event_ts").alias("minute"))
     return events.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("events"),

@@ -69,6 +69,13 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     @property
+    def stats_by(self) -> tuple[str, ...]:
+        """Return the columns by which files are skipped; none: all columns."""
+        if not self.cluster_by:
+            return ()
+        return (*self.cluster_by, *({"event_ts"} & {*self.column_names}))
+
+    @property
     def is_computed(self) -> bool:
         """Say whether its records carry the requested data type as their name."""
         return "name" in self.column_names

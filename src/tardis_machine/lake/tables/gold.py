@@ -53,7 +53,7 @@ QUOTES_1S = Table(
     meaning="The last best bid and ask of every second that had one.",
     columns=(
         *required(_date("second"), _EXCHANGE, _SYMBOL, time("second", "Start of the second.")),
-        text("basis", "Table it comes from: quotes, book_tickers, book_snapshots or book_changes."),
+        text("basis", "Table it comes from: quotes, book_tickers or book_snapshots."),
         number("bid_price", "Best bid.", QUOTE_UNIT),
         number("bid_amount", "Amount at the best bid.", BASE_UNIT),
         number("ask_price", "Best ask.", QUOTE_UNIT),

@@ -61,6 +61,13 @@ def test_job_without_a_bus_names_the_buses(tmp_path: Path) -> None:
     assert "Given: none." in said
 
 
+def test_connect_server_is_refused_with_another_way(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "--files-dir", str(tmp_path), "--remote", "sc://127.0.0.1:1")
+    assert code == 2
+    assert said.startswith("--remote sc://127.0.0.1:1: ")
+    assert "--master" in said
+
+
 def test_jars_that_cannot_be_downloaded_are_explained(tmp_path: Path) -> None:
     mirror = tmp_path / "ivysettings.xml"
     mirror.write_text(UNREACHABLE.format(root=(tmp_path / "nowhere").as_uri()))

@@ -27,6 +27,7 @@ from tardis_machine.lake.serve import serve_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.lake.spark import open_session
 from tardis_machine.lake.store import Store
+from tardis_machine.model.errors import SettingsError
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.telemetry.metrics import Metrics
 
@@ -75,6 +76,12 @@ class Job:
         self._stop = stop
         self._metrics = Metrics()
         self._listener = ProgressListener(self._metrics.lake, say)
+        if settings.spark.remote is not None:
+            # Each query needs a session of its own and the id of its run, which Connect has not.
+            raise SettingsError(
+                f"--remote {settings.spark.remote}: a Spark Connect server cannot run the jobs of "
+                "the lake yet. Name the cluster itself with --master."
+            )
         if Stage.INGEST in stages:
             chosen_bus(settings.publishing)
 
@@ -148,9 +155,7 @@ class Job:
 
     def _report(self, query: StreamingQuery) -> None:
         self._listener.wait_for_end(str(query.runId))
-        state = self._listener.states.get(query.name)
-        if state is not None:
-            self._say(state.text(query.name))
+        self._listener.report(query.name)
 
 
 def _check(query: StreamingQuery) -> None:

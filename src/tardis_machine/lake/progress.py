@@ -34,6 +34,7 @@ class QueryState:
     lost: int = 0
     """Events that were gone before they were read, at least."""
     reported_at: float = field(default_factory=time.monotonic)
+    reported_batches: int = -1
 
     def text(self, name: str) -> str:
         """Describe it in one line."""
@@ -57,6 +58,14 @@ class ProgressListener(StreamingQueryListener):
         """Wait until everything that a finished run reported has arrived, which is soon."""
         self._end_of(run_id).wait(END_SECONDS)
 
+    def report(self, name: str) -> None:
+        """Say how far a query is, unless that was said already."""
+        state = self.states.get(name)
+        if state is None or state.batches == state.reported_batches:
+            return
+        state.reported_at, state.reported_batches = time.monotonic(), state.batches
+        self._say(state.text(name))
+
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Begin to count."""
         if event.name:
@@ -76,8 +85,7 @@ class ProgressListener(StreamingQueryListener):
         state.lost = sum(lost_of(each.json, state.lost) for each in progress.sources)
         self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag)
         if time.monotonic() - state.reported_at >= REPORT_SECONDS:
-            state.reported_at = time.monotonic()
-            self._say(state.text(str(progress.name)))
+            self.report(str(progress.name))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Do nothing: there was nothing to read."""

@@ -122,7 +122,13 @@ def _connect_session(settings: SparkSettings) -> Iterator[SparkSession]:
     builder = SparkSession.builder.remote(str(settings.remote))
     for key, value in {**SQL_PROPERTIES, **settings.conf}.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except ImportError as exc:
+        raise MissingExtraError(
+            f"--remote needs the client of Spark Connect ({exc}). "
+            "Run: pip install 'pyspark[connect]==4.2.0', or use --master."
+        ) from exc
     try:
         yield spark
     finally:

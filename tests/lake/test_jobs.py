@@ -95,6 +95,22 @@ def test_job_goes_on_until_it_is_stopped(spark: SparkSession, tmp_path: Path) ->
     assert any(text.startswith("ingest-files: 30 rows in ") for text in job.said)
 
 
+def test_kill_in_the_first_write_does_not_keep_a_query_from_starting(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    job = Running(spark, tmp_path, Stage.INGEST)
+    job.publish(0, 10)
+    offsets = job.root / "_checkpoints" / "ingest-files" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.11111111-2222-3333-4444-555555555555.tmp").touch()
+    job.start()
+    try:
+        wait_until(lambda: job.error is not None or job.rows("bronze.events") == 10, "the events")
+    finally:
+        job.end()
+    assert job.error is None
+
+
 def test_query_that_ends_by_itself_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     job = Running(spark, tmp_path, Stage.INGEST)
     job.publish(0, 10)

@@ -37,6 +37,8 @@ SQL_PROPERTIES = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
     # Rows of a task go to several partitions at once instead of being sorted first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
+    # A kill during the very first write leaves a temporary file, which is no reason not to start.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     # Half the work and size of the old default, and every engine prunes by it.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # DuckDB, Polars and Trino read tables without them.

@@ -9,15 +9,18 @@ THRESHOLDS = (50_000, 20, 100)
 """Chunks make many short-lived lists and no cycles; the default thresholds cost 10 % of the CPU."""
 
 COLLECT_SECONDS = 10.0
-"""A client that leaves early leaves cycles behind, with the chunks it did not take. They are few,
-so the thresholds alone would let them pile up."""
+"""A client that leaves early, or a bus that fails, leaves cycles behind, with the chunks in them.
+They are few, so the thresholds alone would let them pile up."""
 
 
 @asynccontextmanager
 async def regular_collection(every_seconds: float = COLLECT_SECONDS) -> AsyncIterator[None]:
     """Collect garbage every few seconds while the body runs, and seldom in between."""
     thresholds = gc.get_threshold()
-    tune_collector()
+    gc.collect()
+    # What is there now lives as long as the process.
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
     collecting = asyncio.create_task(_collect_regularly(every_seconds), name="garbage collection")
     try:
         yield
@@ -32,10 +35,3 @@ async def _collect_regularly(every_seconds: float) -> None:
     while True:
         await asyncio.sleep(every_seconds)
         gc.collect()
-
-
-def tune_collector() -> None:
-    """Keep the garbage collector away from what lives as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*THRESHOLDS)

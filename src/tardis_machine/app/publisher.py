@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 import structlog
 
-from tardis_machine.app.collector import tune_collector
+from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.publishing import Bootstrap
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.sinks.bus import Bus
@@ -77,9 +77,8 @@ async def run(listener: socket.socket, channel: socket.socket, bootstrap: Bootst
             control.tell(FAILED + missing.encode())
             await stop(buses)
             return BUS_NOT_REACHED
-        tune_collector()
         server = PublisherServer(publisher)
-        async with server.listen(listener):
+        async with regular_collection(), server.listen(listener):
             control.tell(READY)
             await control.drain.wait()
             await drain(server, buses, control)

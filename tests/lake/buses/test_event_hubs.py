@@ -25,6 +25,8 @@ from tests.servers.event_hubs import EventHubs
 from tests.servers.event_hubs_store import Partition
 from tests.servers.plugin import unique_name
 
+pytestmark = pytest.mark.broker
+
 PARTITIONS = 2
 
 

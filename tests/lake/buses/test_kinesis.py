@@ -37,6 +37,8 @@ from tests.servers.kinesis_faults import FailCall
 from tests.servers.plugin import unique_name
 from tests.servers.readers import kinesis_client
 
+pytestmark = pytest.mark.broker
+
 SECRET = "kinesis-hush-hush"
 SHARDS = 2
 HALF = 1 << 127

@@ -39,6 +39,8 @@ from tests.servers.process import free_port
 from tests.servers.readers import connect_nats
 from tests.servers.tls import Certificates
 
+pytestmark = pytest.mark.broker
+
 PASSWORD = "nats-hush-hush"
 
 

@@ -31,6 +31,8 @@ from tests.servers.plugin import unique_name
 from tests.servers.redis import Redis, RedisCluster
 from tests.servers.tls import Certificates
 
+pytestmark = pytest.mark.broker
+
 PASSWORD = "redis-hush-hush"
 
 

@@ -87,7 +87,7 @@ def test_answer_goes_to_a_file(
         ("selec 1", (), "DuckDB refuses this query: Parser Error"),
         ("select prise from silver.trades", (), 'Candidate bindings: "price"'),
         ("select cast(exchange as int) from silver.trades", (), "Could not convert string"),
-        ("-- nothing", (), "Use a select statement."),
+        ("/* nothing */", (), "Use a select statement."),
         ("select 1", ("--format", "parquet"), "--output FILE"),
         ("select 1", ("--format", "xml"), "table, csv, json, parquet"),
         ("select 1", ("--output", "no/such/folder/answer"), "there is no folder no/such/folder"),

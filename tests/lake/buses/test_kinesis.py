@@ -111,6 +111,9 @@ class KinesisUnderTest:
             await self._wait(client, "stream_not_exists")
 
         self.do(work)
+        # Sequence numbers name the second in which their shard was made; those of the old stream
+        # would be good for a new one of the same second.
+        time.sleep(1 - time.time() % 1)
         self.create()
 
     def split(self) -> None:

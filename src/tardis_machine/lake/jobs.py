@@ -87,9 +87,13 @@ class Job:
 
     def run(self) -> None:
         """Start Spark, and run until everything is read, or until told to stop."""
-        profile = "quick" if self._settings.once else "throughput"
-        log_path = self._settings.spark.cache_dir / LOG_FILE
-        with open_session(self._settings.spark, profile=profile, log_path=log_path) as spark:
+        is_once = self._settings.once
+        with open_session(
+            self._settings.spark,
+            profile="quick" if is_once else "throughput",
+            log_path=self._settings.spark.cache_dir / LOG_FILE,
+            writes_archive=is_once,
+        ) as spark:
             self.run_in(spark)
 
     def run_in(self, spark: SparkSession) -> None:

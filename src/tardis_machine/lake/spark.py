@@ -1,4 +1,4 @@
-"""Build the Spark session: local by default, an existing cluster or Connect server by one flag."""
+"""Build the Spark session: local by default, an existing cluster by one flag."""
 
 import os
 import sys
@@ -94,10 +94,6 @@ def open_session(
         writes_archive: Whether a missing class archive is written; for sessions that do whole
             jobs. The JVM then outlives the session by the seconds this takes.
     """
-    if settings.remote is not None:
-        with _connect_session(settings) as spark:
-            yield spark
-        return
     chosen = PROFILES[profile if settings.profile == "auto" else settings.profile]
     java_home = find_java_home(settings.cache_dir)
     jars = find_jars(settings, java_home)
@@ -117,24 +113,6 @@ def open_session(
 def is_local(settings: SparkSettings) -> bool:
     """Say whether driver and executors are one JVM on this machine."""
     return settings.master.startswith("local") and not settings.master.startswith("local-cluster")
-
-
-@contextmanager
-def _connect_session(settings: SparkSettings) -> Iterator[SparkSession]:
-    builder = SparkSession.builder.remote(str(settings.remote))
-    for key, value in {**SQL_PROPERTIES, **settings.conf}.items():
-        builder = builder.config(key, value)
-    try:
-        spark = builder.getOrCreate()
-    except ImportError as exc:
-        raise MissingExtraError(
-            f"--remote needs the client of Spark Connect ({exc}). "
-            "Run: pip install 'pyspark[connect]==4.2.0', or use --master."
-        ) from exc
-    try:
-        yield spark
-    finally:
-        spark.stop()
 
 
 def _properties(

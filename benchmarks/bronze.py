@@ -12,9 +12,10 @@ import orjson
 
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Envelope, Origin
+from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
 from tardis_machine.bronze.routing import Router
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord, decode_lines, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import ms_text, us_text

@@ -24,7 +24,7 @@ from benchmarks.replay import SCENARIOS, Feed, replay, write_feed
 from tardis_machine.app.api import replay_normalized
 from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.publishing import Bootstrap, connected_publisher
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import encode_lines
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.registry import PublishingSettings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tardis_machine.app.wiring import system_clock
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.frames import StreamContext
 from tardis_machine.sinks.publisher import open_publisher
 from tardis_machine.sinks.registry import PublishingSettings

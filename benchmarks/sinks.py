@@ -18,8 +18,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin
 from tardis_machine.bronze.routing import Router
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.settings import Secret

@@ -8,18 +8,20 @@ A bus is done when its subclass of `SinkContract` passes against a real server::
             return KafkaUnderTest(kafka, kafka_topic)
 """
 
+import gc
 import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
+from weakref import ref
 
 import pytest
 
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin
 from tardis_machine.bronze.routing import Router
+from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.model.records import Trade
 from tardis_machine.model.time import us_text
 from tardis_machine.sinks.base import Event, Outcome, Sink
@@ -165,6 +167,9 @@ class SinkContract:
     def key_of(self, event: Event) -> str:
         return event.route.key or event.route.destination
 
+    def forget_stored(self, bus: BusUnderTest) -> None:
+        """Empty a bus that keeps the events themselves; others keep bytes."""
+
     def test_batch_is_stored_in_order_with_ids_and_bytes(self, bus: BusUnderTest) -> None:
         sink = self.open_sink(bus)
         events = make_events(bus.settings.router(), 300, symbols=("XBTUSD", "ETHUSD", "SOLUSD"))
@@ -254,6 +259,24 @@ class SinkContract:
         assert len(bus.received()) == len(events)
         assert running.status().totals.published == len(events)
         self.assert_adds_up(running, len(events))
+
+    def test_nothing_is_kept_of_what_was_delivered(self, bus: BusUnderTest, start: Start) -> None:
+        running, router = start(), bus.settings.router()
+
+        def deliver(first: int) -> list[ref[Series]]:
+            events = make_events(router, 100, symbols=("XBTUSD", "ETHUSD"), first=first)
+            assert self.deliver(running, events).wait(DEADLINE_SECONDS)
+            return [ref(event.series) for event in events]
+
+        def is_gone() -> bool:
+            gc.collect()
+            return not any(each() for each in earlier)
+
+        earlier = deliver(0)
+        # A client may hold on to its last call, not to the one before.
+        deliver(100)
+        self.forget_stored(bus)
+        wait_until(is_gone, "delivered events make way")
 
     def test_refused_event_becomes_a_dead_letter_and_its_neighbours_arrive(
         self, bus: BusUnderTest, start: Start, tmp_path: Path

@@ -69,3 +69,8 @@ class TestMemory(SinkContract):
     def make_sink(self, bus: BusUnderTest, delivery: EventBusSettings) -> Sink:
         assert isinstance(bus, MemoryUnderTest)
         return bus.sink
+
+    def forget_stored(self, bus: BusUnderTest) -> None:
+        assert isinstance(bus, MemoryUnderTest)
+        bus.sink.stored.clear()
+        bus.sink.batches.clear()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import us_text

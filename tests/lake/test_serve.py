@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.lake.store import Store
 from tardis_machine.lake.tables.gold import GOLD_TABLES
 from tests.lake.events import (

@@ -11,7 +11,8 @@ from msgspec import UNSET
 from tardis_machine.bronze.cases import case_of
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin, identity, parse_event
+from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import (
     Disconnect,
     FeedError,

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tardis_machine.bronze.cases import PayloadCase, find_case
-from tardis_machine.bronze.envelope import Origin, Series
 from tardis_machine.bronze.keys import (
     EVENT_HUBS_KEY,
     KINESIS_KEY,
@@ -15,6 +14,7 @@ from tardis_machine.bronze.keys import (
     SUBJECT,
     compile_template,
 )
+from tardis_machine.bronze.series import Origin, Series
 
 patient = settings(deadline=None)
 

@@ -11,7 +11,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Envelope, Origin, parse_event
+from tardis_machine.bronze.envelope import Envelope, parse_event
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord, decode_lines
 
 FOLDER = Path(__file__).parent / "golden"

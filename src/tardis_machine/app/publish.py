@@ -14,7 +14,7 @@ import msgspec
 from tardis_machine.app.publishing import connected_publisher, running_publisher, work_directory
 from tardis_machine.app.settings import PublishOptions, PublishSettings
 from tardis_machine.app.wiring import system_clock
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.model.time import us_text
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder

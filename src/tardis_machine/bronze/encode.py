@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from tardis_machine.bronze.cases import PayloadCase, snapshot_case
-from tardis_machine.bronze.envelope import Envelope, Origin, Series
+from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.bronze.frames import Frame
 from tardis_machine.bronze.ordinals import Ordinals
+from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.bronze.times import time_reader
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.control import NormalizedRecord

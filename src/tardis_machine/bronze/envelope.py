@@ -1,68 +1,15 @@
-"""One encoded event, the series it belongs to, and its identity."""
+"""One encoded event and its identity."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable
 
 import msgspec
 from google.protobuf.message import DecodeError
 
 from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.bronze.series import Series, series_label
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.time import SECOND_US
-
-
-class Origin(StrEnum):
-    """How records came to the producer."""
-
-    REALTIME = "realtime"
-    REPLAY = "replay"
-    ARCHIVE = "archive"
-
-    @property
-    def number(self) -> pb.Origin:
-        """Return the value of the envelope's `origin`."""
-        return _ORIGIN_NUMBERS[self]
-
-
-_ORIGIN_NUMBERS = {
-    Origin.REALTIME: pb.ORIGIN_REALTIME,
-    Origin.REPLAY: pb.ORIGIN_REPLAY,
-    Origin.ARCHIVE: pb.ORIGIN_ARCHIVE,
-}
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Series:
-    """What the events of one stream with the same exchange, symbol, case and name share.
-
-    Series are compared by identity: one stream makes one object per series, so that whatever is
-    derived from it (destination, key, headers) can be cached under it.
-    """
-
-    case: PayloadCase
-    exchange: str
-    symbol: str
-    name: str
-    """The requested data type of computed records; empty for others."""
-    source: str
-    origin: Origin
-    meta: Mapping[str, str]
-    """Ingest metadata of the stream; the envelopes hold `data_type` besides."""
-    data_type: str = field(init=False)
-    """The name of computed records, the record type of others."""
-    label: str = field(init=False)
-    """The part of the identity that all events of the series share."""
-    identity_end: str = field(init=False)
-    """The last part of the identity: `:source` where that belongs to it."""
-
-    def __post_init__(self) -> None:
-        label = _label(self.exchange, self.symbol, self.case, self.name)
-        object.__setattr__(self, "label", label)
-        is_live = self.origin is Origin.REALTIME
-        object.__setattr__(self, "identity_end", f":{self.source}" if is_live else "")
-        object.__setattr__(self, "data_type", self.case.data_type(self.name))
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -104,13 +51,8 @@ def identity(event: pb.NormalizedEvent) -> str:
     name = getattr(event, payload).name if case.is_computed else ""
     local_us = event.local_ts.seconds * SECOND_US + event.local_ts.nanos // 1000
     source = event.source if event.origin == pb.ORIGIN_REALTIME else ""
-    label = _label(event.exchange, event.symbol, case, name)
+    label = series_label(event.exchange, event.symbol, case, name)
     return _identity(label, local_us, event.ordinal, source)
-
-
-def _label(exchange: str, symbol: str, case: PayloadCase, name: str) -> str:
-    label = f"{exchange}:{symbol}:{case.value}"
-    return f"{label}:{name}" if name else label
 
 
 def _identity(label: str, local_us: int, ordinal: int, source: str) -> str:

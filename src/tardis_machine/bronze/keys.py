@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import Series
 from tardis_machine.model.errors import SettingsError, nearest_hint
 
 Placeholder: TypeAlias = Callable[[Series], str]

@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from tardis_machine.bronze.cases import PayloadCase, find_case, parse_cases, unknown_cases_text
-from tardis_machine.bronze.envelope import Series
 from tardis_machine.bronze.keys import NAME, Target, Template, compile_template
+from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.model.errors import SettingsError
 
 ALL_CASES = frozenset(PayloadCase)
-_CACHED_ROUTES = 16_384
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +22,7 @@ class Route(msgspec.Struct, frozen=True, gc=False):
 
 
 class Router:
-    """Finds the route of a series and remembers it.
+    """Finds the route of each series once.
 
     The destination comes from the routing entry of the payload case, else from the template, else
     it is the base destination.
@@ -43,17 +42,11 @@ class Router:
         self._routing = routing or {}
         self._key = key
         self._cases = cases
-        self._routes: dict[Series, Route | None] = {}
+        self.routes: PerSeries[Route | None] = PerSeries(self._find)
 
     def route(self, series: Series) -> Route | None:
         """Return where events of a series go; None when the bus does not take them."""
-        try:
-            return self._routes[series]
-        except KeyError:
-            if len(self._routes) >= _CACHED_ROUTES:
-                self._routes.clear()
-            route = self._routes[series] = self._find(series)
-            return route
+        return self.routes[series]
 
     def _find(self, series: Series) -> Route | None:
         if series.case not in self._cases:

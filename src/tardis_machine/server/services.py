@@ -9,7 +9,7 @@ from typing import Self
 
 import structlog
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.time import Clock
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.session.plan import NormalizedPlan

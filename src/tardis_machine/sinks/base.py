@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from tardis_machine.bronze.envelope import Series
 from tardis_machine.bronze.routing import Route
+from tardis_machine.bronze.series import Series
 
 
 class Event(msgspec.Struct, gc=False):

@@ -11,13 +11,12 @@ import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Envelope
-from tardis_machine.bronze.routing import Route
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.backoff import Backoff
 from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.courier import Courier
 from tardis_machine.sinks.dead_letters import DeadLetters
-from tardis_machine.sinks.headers import Headers, SeriesCache
+from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.lanes import Lanes, key_of_event
 from tardis_machine.sinks.meter import Meter, count_series
 from tardis_machine.sinks.outbox import Outbox
@@ -98,7 +97,7 @@ class Bus:
         self.settings = settings
         self.delivery = delivery
         self.meter = Meter(settings.bus, metrics)
-        self._routes: SeriesCache[Route | None] = SeriesCache(settings.router().route)
+        self._routes = settings.router().routes
         self._reporter = Reporter(self.meter, delivery.log_interval_ms / 1000)
         self._key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
         self.spool = self._open_spool(directory)
@@ -139,7 +138,7 @@ class Bus:
         add = events.append
         for envelope, event_id, delivery_id in zip(envelopes, event_ids, delivery_ids, strict=True):
             series = envelope.series
-            route = routes[series]
+            route = series.derived[routes]
             if route is not None:
                 add(Event(route, series, envelope.data, event_id, delivery_id, now))
         self.meter.offered(count_series(events))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.status import BusStatus
 
 HEADER = struct.Struct("<IBQQ")

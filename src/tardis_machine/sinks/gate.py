@@ -4,7 +4,7 @@ import asyncio
 import math
 import time
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.tickets import Ticket

@@ -1,9 +1,8 @@
 """Headers of an event, the same on every bus that has them."""
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.settings import MessageId
 
@@ -15,21 +14,6 @@ DEAD_LETTER_REASON = "deadLetterReason"
 DEAD_LETTER_ERROR = "deadLetterError"
 
 _DEAD_LETTER = (DEAD_LETTER_REASON, DEAD_LETTER_ERROR)
-_CACHED_SERIES = 16_384
-_T = TypeVar("_T")
-
-
-class SeriesCache(dict[Series, _T]):
-    """Remembers what is derived from a series; `cache[series]` makes it when it is missing."""
-
-    def __init__(self, make: Callable[[Series], _T]) -> None:
-        self._make = make
-
-    def __missing__(self, series: Series) -> _T:
-        if len(self) >= _CACHED_SERIES:
-            self.clear()
-        made = self[series] = self._make(series)
-        return made
 
 
 class Headers:
@@ -43,7 +27,7 @@ class Headers:
     def __init__(self, static: Mapping[str, str], meta_prefix: str | None = None) -> None:
         self._static = dict(static)
         self._meta_prefix = meta_prefix
-        self._shared: SeriesCache[tuple[tuple[str, str], ...]] = SeriesCache(self._make)
+        self._shared: PerSeries[tuple[tuple[str, str], ...]] = PerSeries(self._make)
 
     def shared(self, series: Series) -> tuple[tuple[str, str], ...]:
         """Return the headers that all events of a series have."""

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import structlog
 
 from tardis_machine.bronze.envelope import parse_event
+from tardis_machine.bronze.series import PerSeries
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.headers import Headers, SeriesCache
+from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.kafka_client import Listener, producer_properties
 from tardis_machine.sinks.kafka_flight import (
     NOT_AUTHENTICATED,
@@ -50,7 +51,7 @@ class KafkaSink:
         self.max_batch_delay_seconds = settings.max_batch_delay_ms / 1000
         self._timeout_seconds = settings.request_timeout_ms / 1000
         headers = Headers(settings.static_headers, settings.meta_headers_prefix)
-        self._headers: SeriesCache[HeaderFields] = SeriesCache(
+        self._headers: PerSeries[HeaderFields] = PerSeries(
             lambda series: dict(headers.shared(series))
         )
         self._stamp = _timestamp_reader(settings.timestamp)

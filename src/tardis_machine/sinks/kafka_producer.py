@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import structlog
 from confluent_kafka import KafkaException, Producer
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import PerSeries
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import Event, Outcome, Result
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID
@@ -45,7 +45,7 @@ class EventProducer:
         self,
         properties: Mapping[str, Any],
         listener: Listener,
-        headers: Mapping[Series, HeaderFields],
+        headers: PerSeries[HeaderFields],
         prefixes: Mapping[str, bytes],
         stamp: Callable[[Event], int] | None,
     ) -> None:
@@ -151,7 +151,7 @@ class EventProducer:
         for event in events:
             route = event.route
             prefix = prefixes[route.destination]
-            fields = headers[event.series]
+            fields = event.series.derived[headers]
             fields[EVENT_ID] = event.event_id
             fields[DELIVERY_ID] = event.delivery_id
             # By position: names cost as much as the report does.

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON, SeriesCache
+from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON
 from tardis_machine.sinks.kinesis_aggregation import (
     aggregate,
     event_bytes,
@@ -56,7 +56,7 @@ class RecordMaker:
         self._pins_symbols = settings.explicit_hash_key == "symbol"
         self._packs = settings.aggregation == "kpl"
         self._pack_bytes = settings.aggregation_max_bytes
-        self._heads: SeriesCache[_Head] = SeriesCache(self._head)
+        self._heads: PerSeries[_Head] = PerSeries(self._head)
         self._hash_keys: dict[str, int] = {}
 
     def data(self, event: Event) -> bytes:

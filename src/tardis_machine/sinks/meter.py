@@ -2,20 +2,20 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.envelope import Origin, Series
+from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.status import BusState, Totals
 from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
 
 _series_of = attrgetter("series")
+_route_of = attrgetter("route")
 _CACHED_CHILDREN = 4096
-_CACHED_SERIES = 16_384
 
 
 class Meter:
@@ -27,7 +27,6 @@ class Meter:
         self.last_ack_at: float | None = None
         self._metrics = metrics
         self._targets = BoundedLabel()
-        self._target_of: dict[Series, str] = {}
         self._child = lru_cache(maxsize=_CACHED_CHILDREN)(self._make_child)
         self._state: BusState | None = None
 
@@ -50,35 +49,16 @@ class Meter:
         """Count acknowledged events, whose envelopes have so many bytes."""
         self.totals.published += len(events)
         self.last_ack_at = time.time()
-        counts = count_series(events)
-        targets = self._targets_of(counts, events)
-        for series, count in counts.items():
-            self._child("published", targets[series], series.case.value).inc(count)
-        for target, size in self._sizes(set(targets.values()), events, data_bytes).items():
-            self._child("published_bytes", target).inc(size)
+        routes = dict(zip(map(_series_of, events), map(_route_of, events), strict=True))
+        for series, count in count_series(events).items():
+            target = self._targets.value(routes[series].destination)
+            self._child("published", target, series.case.value).inc(count)
+        destinations = {route.destination for route in routes.values()}
+        for destination, size in _sizes(destinations, events, data_bytes).items():
+            self._child("published_bytes", self._targets.value(destination)).inc(size)
         # One observation per batch and its oldest event: one per event costs more than sending it.
         age = time.monotonic() - events[0].enqueued_at
         self._child("delivery", events[0].series.origin.value).observe(age)
-
-    def _targets_of(
-        self, counts: Mapping[Series, int], events: Sequence[Event]
-    ) -> dict[Series, str]:
-        """Return the label of the destination of each series; all but new ones are known."""
-        known = self._target_of
-        if not counts.keys() <= known.keys():
-            if len(known) >= _CACHED_SERIES:
-                known.clear()
-            for event in events:
-                known.setdefault(event.series, self._targets.value(event.route.destination))
-        return {series: known[series] for series in counts}
-
-    def _sizes(self, targets: set[str], events: Sequence[Event], data_bytes: int) -> dict[str, int]:
-        if len(targets) == 1:
-            return dict.fromkeys(targets, data_bytes)
-        sizes = dict.fromkeys(targets, 0)
-        for event in events:
-            sizes[self._target_of[event.series]] += len(event.data)
-        return sizes
 
     def sent(self, events: Sequence[Event], outcome: str, seconds: float) -> None:
         """Count one call of the sink."""
@@ -156,3 +136,15 @@ class Meter:
 def count_series(events: Iterable[Event]) -> Counter[Series]:
     """Count events by series."""
     return Counter(map(_series_of, events))
+
+
+def _sizes(
+    destinations: Collection[str], events: Iterable[Event], data_bytes: int
+) -> dict[str, int]:
+    """Return the bytes for each destination; all of them together are known."""
+    sizes = dict.fromkeys(destinations, data_bytes)
+    if len(sizes) > 1:
+        sizes = dict.fromkeys(destinations, 0)
+        for event in events:
+            sizes[event.route.destination] += len(event.data)
+    return sizes

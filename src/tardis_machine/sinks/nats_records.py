@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, SeriesCache, message_id
+from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, message_id
 from tardis_machine.sinks.nats_settings import NatsSettings
 from tardis_machine.sinks.settings import MessageId
 
@@ -27,7 +27,7 @@ class RecordHeaders:
     def __init__(self, settings: NatsSettings, kind: MessageId) -> None:
         self._headers = Headers(settings.static_headers, settings.meta_headers_prefix)
         self._stream = settings.stream
-        self._shared: SeriesCache[str] = SeriesCache(self._make)
+        self._shared: PerSeries[str] = PerSeries(self._make)
         self._id_of: Callable[[Event], str | None] = lambda event: message_id(event, kind)
         self._is_sequence = kind == "sequence"
 
@@ -37,7 +37,7 @@ class RecordHeaders:
         # Almost all ids are plain already.
         if not (event_id.isascii() and event_id.isprintable()):
             event_id = plain(event_id)
-        shared = self._shared[event.series]
+        shared = event.series.derived[self._shared]
         if self._is_sequence and previous_id is None:
             return (
                 f"{shared}eventId: {event_id}\r\ndeliveryId: {delivery_id}\r\n"

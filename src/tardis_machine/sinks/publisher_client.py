@@ -9,7 +9,7 @@ from typing import Self
 
 import structlog
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.frames import Status, StreamContext
 from tardis_machine.sinks.publisher_link import Link, PublishedStream
 from tardis_machine.sinks.settings import EventBusSettings

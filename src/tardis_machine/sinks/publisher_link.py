@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from tardis_machine.bronze.envelope import Origin
+from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.channel import Channel, connect
 from tardis_machine.sinks.frames import (
     Hello,

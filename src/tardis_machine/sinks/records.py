@@ -3,26 +3,27 @@
 import struct
 import time
 from collections.abc import Iterable, Sequence
+from weakref import WeakValueDictionary
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.envelope import Origin, Series, identity, parse_event
+from tardis_machine.bronze.envelope import identity, parse_event
 from tardis_machine.bronze.routing import Route
+from tardis_machine.bronze.series import Origin, PerSeries, Series
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, SeriesCache
+from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers
 from tardis_machine.sinks.log import RECORD_HEADER, LogRecord, pack_headers, unpack_headers
 
 _EVENT_ID = struct.Struct("<HI7s")
 _DELIVERY_ID = struct.Struct("<HI10s")
 _IDS_BYTES = _EVENT_ID.size + _DELIVERY_ID.size
-_KNOWN_SERIES = 16_384
+_KNOWN_ROUTES = 16_384
 
 
 class RecordPacker:
     """Packs events as log records; what a series shares is packed once."""
 
     def __init__(self, headers: Headers) -> None:
-        self._headers = headers
-        self._heads: SeriesCache[_Head] = SeriesCache(lambda series: _Head(self._headers, series))
+        self._heads: PerSeries[_Head] = PerSeries(lambda series: _Head(headers, series))
 
     def pack(self, events: Iterable[Event]) -> bytes:
         """Return the payload of a block."""
@@ -31,7 +32,7 @@ class RecordPacker:
         add, sizes = parts.extend, RECORD_HEADER.pack
         event_head, delivery_head = _EVENT_ID.pack, _DELIVERY_ID.pack
         for event in events:
-            head = heads[event.series]
+            head = event.series.derived[heads]
             if head.route is not event.route:
                 head.use(event.route)
             event_id, delivery_id = event.event_id.encode(), event.delivery_id.encode()
@@ -80,7 +81,8 @@ class RecordReader:
     """Turns log records back into events; records of one series share its object."""
 
     def __init__(self) -> None:
-        self._series: dict[tuple[object, ...], Series] = {}
+        self._series: WeakValueDictionary[tuple[object, ...], Series] = WeakValueDictionary()
+        """Those with an event somewhere: every request leaves other ones on disk."""
         self._routes: dict[tuple[str, str], Route] = {}
 
     def events(self, records: Sequence[LogRecord]) -> list[Event]:
@@ -111,8 +113,6 @@ class RecordReader:
         key = (*fields, *meta.items())
         series = self._series.get(key)
         if series is None:
-            if len(self._series) >= _KNOWN_SERIES:
-                self._series.clear()
             case, exchange, symbol, name, source, origin = fields
             series = self._series[key] = Series(
                 case=case,  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ class RecordReader:
         key = (record.target, record.key)
         route = self._routes.get(key)
         if route is None:
-            if len(self._routes) >= _KNOWN_SERIES:
+            if len(self._routes) >= _KNOWN_ROUTES:
                 self._routes.clear()
             route = self._routes[key] = Route(*key)
         return route

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from tardis_machine.bronze.envelope import Series
+from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, SeriesCache, message_id
+from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, message_id
 from tardis_machine.sinks.redis_link import Words, pack
 from tardis_machine.sinks.redis_settings import RedisSettings
 from tardis_machine.sinks.settings import EventBusSettings
@@ -80,7 +80,7 @@ class EntryWriter:
         self._is_idempotent = is_idempotent and delivery.message_id != "off"
         self._ids = ids
         self._headers = Headers(settings.static_headers, settings.meta_headers_prefix)
-        self._fields: SeriesCache[Words] = SeriesCache(self._make_fields)
+        self._fields: PerSeries[Words] = PerSeries(self._make_fields)
 
     def pack(self, stream: str, events: Sequence[Event]) -> list[bytes]:
         """Return one command per event; the last one trims the stream."""
@@ -101,7 +101,7 @@ class EntryWriter:
                 (
                     *head,
                     event.data,
-                    *fields[event.series],
+                    *event.series.derived[fields],
                     EVENT_ID,
                     event.event_id,
                     DELIVERY_ID,

@@ -4,7 +4,8 @@ import pytest
 
 from tardis_machine.bronze.decode import Decoder, UnknownPayloadError
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin, parse_event
+from tardis_machine.bronze.envelope import parse_event
+from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError

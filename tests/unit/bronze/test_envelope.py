@@ -1,7 +1,8 @@
 import pytest
 
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin, identity, parse_event
+from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import Disconnect, NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.time import us_text

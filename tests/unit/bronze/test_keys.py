@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.envelope import Origin, Series
 from tardis_machine.bronze.keys import (
     DEFAULT_KEY,
     EVENT_HUBS_KEY,
@@ -15,6 +14,7 @@ from tardis_machine.bronze.keys import (
     Target,
     compile_template,
 )
+from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.model.errors import SettingsError
 
 

@@ -2,9 +2,9 @@ import pytest
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin, Series
 from tardis_machine.bronze.keys import DEFAULT_KEY, SUBJECT, compile_template
 from tardis_machine.bronze.routing import Route, Router, allowed_cases, parse_routing
+from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.model.errors import SettingsError
 from tests.unit.bronze.records import LOCAL_US, book_change, trade
 

@@ -1,11 +1,13 @@
 """What becomes of events, outcome by outcome."""
 
+import gc
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tardis_machine.bronze.series import Series
 from tardis_machine.sinks.base import OK, Event, Outcome, Result
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.memory import Judge, MemorySink
@@ -335,3 +337,25 @@ def test_missing_destination_that_has_filled_its_disk_stops_no_other(tmp_path: P
     assert len(arrived) == len(wanted) - dropped
     places = {name: place for place, name in enumerate(wanted)}
     assert arrived == sorted(arrived, key=lambda name: places[name])
+
+
+def test_nothing_is_kept_of_events_that_went_through_the_disk(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=20)
+    sink.is_down = True
+    others = living_series()
+    with running(sink, tmp_path, queue_max_messages=50) as bus:
+        for request in range(20):
+            # Settled when they are on disk; every request has a series of its own.
+            offer(bus, events(50, first=50 * request))
+        assert bus.outbox.spooled == 950
+        sink.is_down = False
+        wait_until(lambda: bus.outbox.is_empty)
+        assert len(sink.stored) == 1000
+        sink.stored.clear()
+        sink.batches.clear()
+        wait_until(lambda: living_series() <= others)
+
+
+def living_series() -> set[int]:
+    gc.collect()
+    return {id(each) for each in gc.get_objects() if isinstance(each, Series)}

@@ -8,8 +8,8 @@ import pytest
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Origin
 from tardis_machine.bronze.routing import Route
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import Disconnect
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.log import segments

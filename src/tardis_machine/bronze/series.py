@@ -1,0 +1,104 @@
+"""A series: what events of one stream share, and what is made of that once for all of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+from weakref import ref
+
+from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+
+_T = TypeVar("_T")
+
+
+class Origin(StrEnum):
+    """How records came to the producer."""
+
+    REALTIME = "realtime"
+    REPLAY = "replay"
+    ARCHIVE = "archive"
+
+    @property
+    def number(self) -> pb.Origin:
+        """Return the value of the envelope's `origin`."""
+        return _ORIGIN_NUMBERS[self]
+
+
+_ORIGIN_NUMBERS = {
+    Origin.REALTIME: pb.ORIGIN_REALTIME,
+    Origin.REPLAY: pb.ORIGIN_REPLAY,
+    Origin.ARCHIVE: pb.ORIGIN_ARCHIVE,
+}
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Series:
+    """What the events of one stream with the same exchange, symbol, case and name share.
+
+    Series are compared by identity: one stream makes one object per series. Every request is a
+    stream of its own, so whatever is derived from a series (destination, key, headers) is kept with
+    it and goes with it.
+    """
+
+    case: PayloadCase
+    exchange: str
+    symbol: str
+    name: str
+    """The requested data type of computed records; empty for others."""
+    source: str
+    origin: Origin
+    meta: Mapping[str, str]
+    """Ingest metadata of the stream; the envelopes hold `data_type` besides."""
+    data_type: str = field(init=False)
+    """The name of computed records, the record type of others."""
+    label: str = field(init=False)
+    """The part of the identity that all events of the series share."""
+    identity_end: str = field(init=False)
+    """The last part of the identity: `:source` where that belongs to it."""
+    derived: "Derived" = field(init=False, repr=False)
+    """Where `PerSeries` keeps what it makes."""
+
+    def __post_init__(self) -> None:
+        label = series_label(self.exchange, self.symbol, self.case, self.name)
+        object.__setattr__(self, "label", label)
+        is_live = self.origin is Origin.REALTIME
+        object.__setattr__(self, "identity_end", f":{self.source}" if is_live else "")
+        object.__setattr__(self, "data_type", self.case.data_type(self.name))
+        object.__setattr__(self, "derived", Derived(self))
+
+
+class PerSeries(Generic[_T]):
+    """Makes something of a series the first time it is asked for it.
+
+    `per_series[series]`, or in a hot loop `series.derived[per_series]`, which costs no call.
+    """
+
+    def __init__(self, make: Callable[[Series], _T]) -> None:
+        self.make = make
+
+    def __getitem__(self, series: Series) -> _T:
+        made: _T = series.derived[self]
+        return made
+
+
+class Derived(dict[PerSeries[Any], Any]):
+    """What was made of one series, by who made it."""
+
+    __slots__ = ("_series",)
+
+    def __init__(self, series: Series) -> None:
+        # Not the series itself: a cycle would outlive the stream until somebody collects it.
+        self._series = ref(series)
+
+    def __missing__(self, maker: PerSeries[_T]) -> _T:
+        series = self._series()
+        assert series is not None, "whoever asks has the series"
+        made = self[maker] = maker.make(series)
+        return made
+
+
+def series_label(exchange: str, symbol: str, case: PayloadCase, name: str) -> str:
+    """Return the part of an identity that all events of a series share."""
+    label = f"{exchange}:{symbol}:{case.value}"
+    return f"{label}:{name}" if name else label

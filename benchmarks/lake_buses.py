@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.bronze import encode, trade
+from tardis_machine.bronze.envelope import identities
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.source import read_range
@@ -32,6 +33,7 @@ from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.lake.spark import open_session
 from tardis_machine.lake.store import Store
 from tardis_machine.model.settings import Secret
+from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome
 from tardis_machine.sinks.files_settings import FilesSettings
 from tardis_machine.sinks.kafka_settings import KafkaSettings
@@ -56,19 +58,9 @@ POLL_SECONDS = 0.2
 
 def make_events(settings: BusSettings) -> list[Event]:
     """Return trades as the outbox hands them to a sink."""
-    router = settings.router()
-    return [
-        Event(
-            route=route,
-            series=envelope.series,
-            data=envelope.data,
-            event_id=envelope.identity,
-            delivery_id=f"bench-t3k9x2-{number}",
-            enqueued_at=0.0,
-        )
-        for number, envelope in enumerate(encode([trade(n) for n in range(DISTINCT_EVENTS)]))
-        if (route := router.route(envelope.series)) is not None
-    ]
+    envelopes = encode([trade(number) for number in range(DISTINCT_EVENTS)])
+    delivery_ids = [f"bench-t3k9x2-{number}" for number in range(DISTINCT_EVENTS)]
+    return address(envelopes, settings.router(), identities(envelopes), delivery_ids, 0.0)
 
 
 def fill(settings: BusSettings, count: int) -> None:

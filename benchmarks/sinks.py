@@ -18,12 +18,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tardis_machine.bronze.encode import Encoder
+from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.model.time import ms_text, us_text
+from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome, Sink
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
@@ -72,18 +74,8 @@ def book_change(number: int) -> BookChange:
 def make_events(router: Router) -> list[Event]:
     """Return the records as the outbox hands them to a sink."""
     envelopes = Encoder("bench", Origin.REPLAY, META).encode(records(), START_US)
-    return [
-        Event(
-            route=route,
-            series=envelope.series,
-            data=envelope.data,
-            event_id=envelope.identity,
-            delivery_id=f"bench-t3k9x2-{number}",
-            enqueued_at=0.0,
-        )
-        for number, envelope in enumerate(envelopes)
-        if (route := router.route(envelope.series)) is not None
-    ]
+    delivery_ids = [f"bench-t3k9x2-{number}" for number in range(len(envelopes))]
+    return address(envelopes, router, identities(envelopes), delivery_ids, 0.0)
 
 
 def cost_us(send: Send, events: Sequence[Event], batch: int) -> float:

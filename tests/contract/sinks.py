@@ -20,10 +20,12 @@ from weakref import ref
 import pytest
 
 from tardis_machine.bronze.encode import Encoder
+from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.model.records import Trade
 from tardis_machine.model.time import us_text
+from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome, Sink
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
@@ -85,21 +87,8 @@ def make_events(
         for number in range(first, first + count)
     ]
     envelopes = Encoder("tester", Origin.REPLAY, {"request_id": "r-1"}).encode(records, START_US)
-    events = []
-    for number, envelope in enumerate(envelopes, first):
-        route = router.route(envelope.series)
-        assert route is not None
-        events.append(
-            Event(
-                route=route,
-                series=envelope.series,
-                data=envelope.data,
-                event_id=envelope.identity,
-                delivery_id=f"tester-boot-{number}",
-                enqueued_at=time.monotonic(),
-            )
-        )
-    return events
+    delivery_ids = [f"tester-boot-{number}" for number in range(first, first + count)]
+    return address(envelopes, router, identities(envelopes), delivery_ids, time.monotonic())
 
 
 def enlarged(event: Event, size: int) -> Event:

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tardis_machine.bronze.encode import Encoder
+from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import us_text
+from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome, Sink
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
@@ -110,23 +112,14 @@ class Producer:
         self.sent.deliveries += len(events)
 
     def _events(self, records: Sequence[NormalizedRecord]) -> list[Event]:
-        events = []
         # A record by itself has the same identity whenever it is sent.
-        for record in records:
-            (envelope,) = Encoder("tester", Origin.REPLAY).encode([record], START_US)
-            route = self._router.route(envelope.series)
-            assert route is not None
-            events.append(
-                Event(
-                    route=route,
-                    series=envelope.series,
-                    data=envelope.data,
-                    event_id=envelope.identity,
-                    delivery_id=f"tester-{self.sent.deliveries + len(events)}",
-                    enqueued_at=time.monotonic(),
-                )
-            )
-        return events
+        envelopes = [
+            Encoder("tester", Origin.REPLAY).encode([record], START_US)[0] for record in records
+        ]
+        first = self.sent.deliveries
+        delivery_ids = [f"tester-{number}" for number in range(first, first + len(records))]
+        event_ids = identities(envelopes)
+        return address(envelopes, self._router, event_ids, delivery_ids, time.monotonic())
 
 
 def time_us(number: int) -> int:

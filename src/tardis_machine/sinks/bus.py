@@ -12,6 +12,7 @@ import structlog
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.model.time import Clock
+from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.backoff import Backoff
 from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.courier import Courier
@@ -97,7 +98,7 @@ class Bus:
         self.settings = settings
         self.delivery = delivery
         self.meter = Meter(settings.bus, metrics)
-        self._routes = settings.router().routes
+        self._router = settings.router()
         self._reporter = Reporter(self.meter, delivery.log_interval_ms / 1000)
         self._key_of = key_of_event(ordering=delivery.ordering, keeps_order=sink.keeps_order)
         self.spool = self._open_spool(directory)
@@ -133,21 +134,14 @@ class Bus:
         now: float,
     ) -> list[Event]:
         """Return the events of envelopes that go to this bus, with their routes."""
-        routes = self._routes
-        events: list[Event] = []
-        add = events.append
-        for envelope, event_id, delivery_id in zip(envelopes, event_ids, delivery_ids, strict=True):
-            series = envelope.series
-            route = series.derived[routes]
-            if route is not None:
-                add(Event(route, series, envelope.data, event_id, delivery_id, now))
+        events = address(envelopes, self._router, event_ids, delivery_ids, now)
         self.meter.offered(count_series(events))
         self.meter.enqueued(len(events))
         return events
 
     def readdress(self, events: Sequence[Event]) -> list[Event]:
         """Return copies of events with the routes this bus has for them."""
-        pairs = [(event, self._routes[event.series]) for event in events]
+        pairs = [(event, self._router.route(event.series)) for event in events]
         return [
             msgspec.structs.replace(event, route=route)
             for event, route in pairs

@@ -35,10 +35,10 @@ from tardis_machine.lake.store import Store
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.files_settings import FilesSettings
-from tardis_machine.sinks.kafka_settings import KafkaSettings
-from tardis_machine.sinks.nats_settings import NatsSettings
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.redis.settings import RedisSettings
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tests.servers.kafka import Kafka

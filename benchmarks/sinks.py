@@ -128,7 +128,7 @@ def measure(settings: BusSettings, sizes: Sequence[int], target: str) -> None:
 
 
 def measure_kafka() -> None:
-    from tardis_machine.sinks.kafka_settings import KafkaSettings
+    from tardis_machine.sinks.kafka.settings import KafkaSettings
 
     with Kafka() as server:
         topic = server.create_topic("bronze", 4)
@@ -136,7 +136,7 @@ def measure_kafka() -> None:
 
 
 def measure_redis() -> None:
-    from tardis_machine.sinks.redis_settings import RedisSettings
+    from tardis_machine.sinks.redis.settings import RedisSettings
 
     with Redis(is_durable=False) as server:
         settings = RedisSettings(url=Secret(server.address), stream="bronze", max_length=50_000)

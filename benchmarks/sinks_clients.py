@@ -73,8 +73,8 @@ def best_us(send: Send, events: Sequence[Event], batch: int, clock: Clock, round
 
 
 def measure_nats() -> None:
-    from tardis_machine.sinks.nats import NatsSink
-    from tardis_machine.sinks.nats_settings import NatsSettings
+    from tardis_machine.sinks.nats.settings import NatsSettings
+    from tardis_machine.sinks.nats.sink import NatsSink
 
     with Nats() as server:
         for is_fast, name in ((True, "blocks of commands"), (False, "public calls of nats-py")):
@@ -93,7 +93,7 @@ def measure_nats() -> None:
 
 
 def measure_kinesis() -> None:
-    from tardis_machine.sinks.kinesis_settings import KinesisSettings
+    from tardis_machine.sinks.kinesis.settings import KinesisSettings
 
     with Kinesis() as server:
         for packing in ("off", "kpl"):
@@ -112,7 +112,7 @@ def measure_kinesis() -> None:
 
 
 def measure_event_hubs() -> None:
-    from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+    from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
     with EventHubsProcess() as server:
         for partitioning in ("key", "client"):

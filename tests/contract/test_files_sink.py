@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.log import durable_end, read_blocks, segments
 from tests.contract.sinks import BusUnderTest, Received, SinkContract
 

@@ -13,7 +13,7 @@ from tardis_machine.lake.errors import LakeError
 from tardis_machine.lake.inventory import list_tables
 from tardis_machine.lake.jobs import ALL, Job, JobSettings, Stage
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.registry import PublishingSettings, make_sink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import make_events

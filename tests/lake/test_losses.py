@@ -14,8 +14,8 @@ from tardis_machine.lake.errors import DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
 from tardis_machine.lake.query import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.sinks.files_settings import FilesSettings
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.log import segments
 from tardis_machine.sinks.registry import PublishingSettings, make_sink
 from tardis_machine.sinks.settings import EventBusSettings

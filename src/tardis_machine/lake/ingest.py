@@ -15,7 +15,7 @@ from tardis_machine.lake.decode import bronze_columns
 from tardis_machine.lake.schemas import arrow_schema, spark_schema
 from tardis_machine.lake.store import TABLE_PROPERTIES, Store
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.settings import BusSettings
 
 QUERY = "ingest"

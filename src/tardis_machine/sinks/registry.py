@@ -10,13 +10,13 @@ from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import group
 from tardis_machine.sinks.base import Sink
 from tardis_machine.sinks.console import ConsoleSettings
-from tardis_machine.sinks.event_hubs_kafka import as_kafka
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
-from tardis_machine.sinks.files_settings import FilesSettings
-from tardis_machine.sinks.kafka_settings import KafkaSettings
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
-from tardis_machine.sinks.nats_settings import NatsSettings
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.event_hubs.kafka import as_kafka
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.redis.settings import RedisSettings
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings, ignored_options
 
 

@@ -18,8 +18,8 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.event_hubs import EventHubsSink
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+from tardis_machine.sinks.event_hubs.sink import EventHubsSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,

@@ -30,8 +30,8 @@ from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
-from tardis_machine.sinks.kafka import KafkaSink
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.kafka.sink import KafkaSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,

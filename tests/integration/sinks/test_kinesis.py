@@ -19,8 +19,8 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.kinesis import KinesisSink
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.kinesis.sink import KinesisSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
 from tests.integration.sinks.packed_records import unpack

@@ -18,8 +18,8 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.nats import NatsSink
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.nats.sink import NatsSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
 from tests.servers.nats import Nats, NatsCluster, make_nkey

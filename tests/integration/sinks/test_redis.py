@@ -13,8 +13,8 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.redis import RedisSink
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.redis.sink import RedisSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,

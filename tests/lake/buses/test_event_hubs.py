@@ -12,7 +12,7 @@ from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.event_hubs import EventHubsBus
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 from tests.contract.bus_readers import (
     POLICY,
     BusReaderContract,

@@ -11,7 +11,7 @@ from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.files import FilesBus
 from tardis_machine.lake.buses.source import StreamReader
 from tardis_machine.lake.errors import DataLossError
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.log import LogError, pack_headers, pack_record, segments
 from tardis_machine.sinks.log_writer import LogWriter
 from tests.contract.bus_readers import (

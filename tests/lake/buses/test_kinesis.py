@@ -19,8 +19,8 @@ from tardis_machine.lake.buses.kinesis_records import events_of
 from tardis_machine.lake.buses.source import StreamReader
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.kinesis_aggregation import aggregate
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.aggregation import aggregate
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
 from tests.contract.bus_readers import (
     POLICY,
     BusReaderContract,

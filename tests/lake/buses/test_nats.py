@@ -21,7 +21,7 @@ from tardis_machine.lake.buses.nats_protocol import parse
 from tardis_machine.lake.buses.source import StreamReader
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
 from tests.contract.bus_readers import (
     POLICY,
     BusReaderContract,

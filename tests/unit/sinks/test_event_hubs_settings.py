@@ -12,10 +12,10 @@ from azure.eventhub import TransportType
 from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.event_hubs_client import _options, make_credential, within
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
-from tardis_machine.sinks.kafka import KafkaSink
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.event_hubs.client import _options, make_credential, within
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.kafka.sink import KafkaSink
 from tardis_machine.sinks.registry import PublishingSettings, carrier, make_sink, missing_client
 from tardis_machine.sinks.settings import EventBusSettings
 

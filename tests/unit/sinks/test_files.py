@@ -8,8 +8,8 @@ import pytest
 
 from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.files import MAX_OPEN_STREAMS, FilesSink
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.files.sink import MAX_OPEN_STREAMS, FilesSink
 from tardis_machine.sinks.log import read_blocks, segments
 from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.settings import EventBusSettings

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Producer
 from structlog.testing import capture_logs
 
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.kafka_client import Listener, client_properties, producer_properties
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.client import Listener, client_properties, producer_properties
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 
 
 def properties(**options: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.kafka_flight import Flight, LateFlights, classify, results_of
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.flight import Flight, LateFlights, classify, results_of
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tests.contract.sinks import make_events
 
 LATE = Result(Outcome.AMBIGUOUS, "timeout")

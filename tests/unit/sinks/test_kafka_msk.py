@@ -8,7 +8,7 @@ import pytest
 from botocore.credentials import Credentials
 
 from tardis_machine.model.errors import MissingExtraError, SettingsError
-from tardis_machine.sinks.kafka_msk import LIFETIME_SECONDS, signed_token, token_source
+from tardis_machine.sinks.kafka.msk import LIFETIME_SECONDS, signed_token, token_source
 
 BROKERS = "b-1.demo.abc.c2.kafka.eu-west-1.amazonaws.com:9098"
 

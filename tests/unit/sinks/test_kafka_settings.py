@@ -8,7 +8,7 @@ import pytest
 from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.registry import PublishingSettings
 
 ON: dict[str, Any] = {"brokers": ("broker:9092",), "topic": "bronze"}

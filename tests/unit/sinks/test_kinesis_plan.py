@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from tardis_machine.sinks.base import OK, Outcome, Result
-from tardis_machine.sinks.kinesis_plan import HELD_BACK, Lane, Plan
-from tardis_machine.sinks.kinesis_records import Record
-from tardis_machine.sinks.kinesis_shards import Shards
+from tardis_machine.sinks.kinesis.plan import HELD_BACK, Lane, Plan
+from tardis_machine.sinks.kinesis.records import Record
+from tardis_machine.sinks.kinesis.shards import Shards
 
 THROTTLED = Result(Outcome.TRANSIENT, "throttled")
 BAD = Result(Outcome.BAD_RECORD, "too_large")

@@ -8,15 +8,15 @@ import pytest
 from tardis_machine.bronze.envelope import parse_event
 from tardis_machine.sinks.base import Event, Outcome, Result
 from tardis_machine.sinks.dead_letters import dead_letter_event
-from tardis_machine.sinks.kinesis_aggregation import (
+from tardis_machine.sinks.kinesis.aggregation import (
     aggregate,
     event_bytes,
     overhead_bytes,
     varint,
 )
-from tardis_machine.sinks.kinesis_records import RecordMaker, meta_entry
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
-from tardis_machine.sinks.kinesis_shards import Bucket, Shards, hash_key_of
+from tardis_machine.sinks.kinesis.records import RecordMaker, meta_entry
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.kinesis.shards import Bucket, Shards, hash_key_of
 from tests.contract.sinks import enlarged, make_events
 from tests.integration.sinks.packed_records import AggregatedRecord, unpack
 

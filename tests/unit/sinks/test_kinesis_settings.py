@@ -8,7 +8,7 @@ import pytest
 from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.kinesis_settings import NO_REGION, KinesisSettings
+from tardis_machine.sinks.kinesis.settings import NO_REGION, KinesisSettings
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.settings import EventBusSettings
 

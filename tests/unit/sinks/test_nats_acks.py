@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tardis_machine.sinks.base import DUPLICATE, OK, Event, Outcome, Result
-from tardis_machine.sinks.nats_acks import ApiError, Window, forbidden_subject, read_ack, read_error
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.acks import ApiError, Window, forbidden_subject, read_ack, read_error
+from tardis_machine.sinks.nats.settings import NatsSettings
 from tests.contract.sinks import make_events
 
 LATE = Result(Outcome.AMBIGUOUS, "late")

@@ -8,7 +8,7 @@ import pytest
 from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.settings import EventBusSettings
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.sinks.nats_records import RecordHeaders, headers_of, plain
-from tardis_machine.sinks.nats_settings import NatsSettings
-from tardis_machine.sinks.nats_wire import AckParser, PlainWire, is_tested, make_wire
+from tardis_machine.sinks.nats.records import RecordHeaders, headers_of, plain
+from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.nats.wire import AckParser, PlainWire, is_tested, make_wire
 from tests.contract.sinks import make_events
 
 INBOX = "_INBOX.abc."

@@ -6,8 +6,8 @@ import hiredis
 import pytest
 
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.redis_entries import EntryIds, EntryWriter
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.redis.entries import EntryIds, EntryWriter
+from tardis_machine.sinks.redis.settings import RedisSettings
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import make_events
 

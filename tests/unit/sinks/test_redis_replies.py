@@ -5,7 +5,7 @@ from redis._parsers.base import BaseParser
 from redis.exceptions import ConnectionError, TimeoutError
 
 from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.redis_replies import cut_off, not_connected, refusal
+from tardis_machine.sinks.redis.replies import cut_off, not_connected, refusal
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.redis import RedisSink
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.redis.sink import RedisSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import make_events
 from tests.unit.sinks.redis_stand_in import RedisStandIn, Transactions, array, bulk

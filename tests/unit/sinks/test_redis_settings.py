@@ -8,8 +8,8 @@ import pytest
 from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.redis_link import Link, connection_options, sentinel_options
-from tardis_machine.sinks.redis_settings import RedisSettings
+from tardis_machine.sinks.redis.link import Link, connection_options, sentinel_options
+from tardis_machine.sinks.redis.settings import RedisSettings
 from tardis_machine.sinks.registry import PublishingSettings
 
 ON: dict[str, Any] = {"host": "server", "stream": "bronze"}

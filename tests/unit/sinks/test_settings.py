@@ -10,7 +10,7 @@ from tardis_machine.app.loading import load_settings, settings_from
 from tardis_machine.app.options import options_of
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.registry import PublishingSettings, bus_classes, make_sink, missing_client
 from tardis_machine.sinks.settings import EventBusSettings, default_producer_id
 

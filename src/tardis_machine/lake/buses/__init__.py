@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tardis_machine.lake.buses.client import Bus
 from tardis_machine.model.errors import SettingsError
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.settings import BusSettings
 

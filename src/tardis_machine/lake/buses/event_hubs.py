@@ -18,8 +18,8 @@ from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Range
 from tardis_machine.lake.buses.rows import make_rows
-from tardis_machine.sinks.event_hubs_client import make_credential
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+from tardis_machine.sinks.event_hubs.client import make_credential
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
 DEFAULT_GROUP = "$Default"
 

@@ -12,9 +12,9 @@ from azure.eventhub import EventData, EventHubConsumerClient, TransportType
 
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.event_hubs_client import run_aside, within
-from tardis_machine.sinks.event_hubs_errors import FAILURES, read_error
-from tardis_machine.sinks.event_hubs_settings import EventHubsSettings
+from tardis_machine.sinks.event_hubs.client import run_aside, within
+from tardis_machine.sinks.event_hubs.errors import FAILURES, read_error
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
 PREFETCHED_EVENTS = 1000
 PAGES_AHEAD = 64

@@ -23,7 +23,7 @@ from tardis_machine.lake.buses.files_places import (
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.rows import make_rows
-from tardis_machine.sinks.files_settings import FilesSettings
+from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.log import RECORD_HEADER, LogError, open_segment, payloads_of, segments
 
 RECORD_BYTES = 256

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.rows import COLUMNS
-from tardis_machine.sinks.kafka_settings import KafkaSettings
+from tardis_machine.sinks.kafka.settings import KafkaSettings
 
 # Magic byte and schema id, then the list of message indexes, which is one zero for the first one.
 _REGISTRY_MAGIC = b"\x00"

@@ -21,7 +21,7 @@ from tardis_machine.lake.buses.kinesis_shards import (
 )
 from tardis_machine.lake.buses.kinesis_spool import Spool
 from tardis_machine.lake.buses.positions import Range
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
 
 
 class KinesisBus:

@@ -32,8 +32,8 @@ from tardis_machine.lake.buses.positions import (
     offset_of,
     positions_of,
 )
-from tardis_machine.sinks.kinesis_aggregation import MAGIC
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.aggregation import MAGIC
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
 
 FETCHERS = 8
 DAY_MS = 86_400_000

@@ -9,8 +9,8 @@ import pyarrow as pa
 from tardis_machine.lake.arrow import arrow
 from tardis_machine.lake.buses.positions import Lane
 from tardis_machine.lake.buses.rows import make_rows
-from tardis_machine.sinks.kinesis_aggregation import MAGIC, MD5_BYTES
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.aggregation import MAGIC, MD5_BYTES
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
 
 _EVENTS_FIELD = 3
 _DATA_FIELD = 3

@@ -12,8 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[impor
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.kinesis_errors import EXPIRED, NOT_FOUND, code_of, explained
-from tardis_machine.sinks.kinesis_settings import KinesisSettings
+from tardis_machine.sinks.kinesis.errors import EXPIRED, NOT_FOUND, code_of, explained
+from tardis_machine.sinks.kinesis.settings import KinesisSettings
 
 MAX_PAGE_RECORDS = 10_000
 ATTEMPTS = 8

@@ -18,7 +18,7 @@ from tardis_machine.lake.buses.nats_protocol import Message
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Range
 from tardis_machine.lake.buses.rows import make_rows
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
 
 PAGE_MESSAGES = 8192
 

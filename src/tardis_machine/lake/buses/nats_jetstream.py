@@ -8,7 +8,7 @@ from typing import Any
 
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats_protocol import Message, NatsConnection
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
 
 PULL_MESSAGES = 5000
 PULL_BYTES = 8 << 20

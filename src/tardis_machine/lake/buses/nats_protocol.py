@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats_login import login, tls_context, wants_tls
-from tardis_machine.sinks.nats_settings import NatsSettings
+from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.version import __version__
 
 DEFAULT_PORT = 4222

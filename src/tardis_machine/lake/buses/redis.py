@@ -20,11 +20,11 @@ from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.redis_streams import EntryId, StreamState, entry_rows
 from tardis_machine.model.errors import SinkUnavailableError
 from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.redis_link import Link, connection_options, pack
-from tardis_machine.sinks.redis_replies import not_connected
-from tardis_machine.sinks.redis_server import read_facts
-from tardis_machine.sinks.redis_settings import RedisSettings
-from tardis_machine.sinks.redis_topology import Topology
+from tardis_machine.sinks.redis.link import Link, connection_options, pack
+from tardis_machine.sinks.redis.replies import not_connected
+from tardis_machine.sinks.redis.server import read_facts
+from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.redis.topology import Topology
 
 PAGE_ENTRIES = 5000
 COUNTED_ENTRIES = 10_000

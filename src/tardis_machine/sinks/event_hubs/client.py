@@ -1,0 +1,171 @@
+"""The producer of one hub, and the thread in which its calls are made.
+
+A call of azure-eventhub can hang for ever, whatever timeout it was given. So every call is made in
+a thread that is left behind when its time is over, together with its client.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import structlog
+from azure.eventhub import EventDataBatch, EventHubProducerClient, TransportType
+
+from tardis_machine.model.errors import MissingExtraError
+from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+
+log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
+
+
+class Hub:
+    """The client of one hub. Calls block, and may not return: see `within`."""
+
+    def __init__(self, settings: EventHubsSettings, name: str, credential: Any) -> None:
+        self._settings = settings
+        self.name = name
+        self._client = _make_client(settings, name, credential)
+        self._ids: list[str] | None = None
+        self._limit: int | None = None
+        self.is_discarded = False
+
+    def partition_ids(self) -> list[str]:
+        """Return the partitions; asked for once, so that keys keep theirs."""
+        if self._ids is None:
+            self._ids = sorted(self._client.get_partition_ids(), key=lambda text: (len(text), text))
+        return self._ids
+
+    def new_batch(self, *, key: str | None, partition_id: str | None) -> EventDataBatch:
+        """Return an empty batch; the first one opens the link."""
+        batch = self._client.create_batch(
+            partition_key=key, partition_id=partition_id, max_size_in_bytes=self._limit
+        )
+        if self._limit is None:
+            self._limit = self._limit_of(batch.max_size_in_bytes)
+            batch.max_size_in_bytes = self._limit
+        return batch
+
+    def _limit_of(self, link_bytes: int) -> int:
+        wanted = self._settings.max_batch_bytes
+        if wanted > link_bytes:
+            log.warning(
+                "event-hubs-max-batch-bytes is above the maximum of the link",
+                hub=self.name,
+                maximum=link_bytes,
+            )
+        return min(wanted or link_bytes, link_bytes)
+
+    def send(self, batch: EventDataBatch) -> None:
+        """Send a batch and wait for its outcome."""
+        self._client.send_batch(batch, timeout=self._settings.request_timeout_ms / 1000)
+
+    def connect(self) -> None:
+        """Open the link that batches without a partition of their own go by."""
+        self.new_batch(key=None, partition_id=None)
+
+    def close(self) -> None:
+        """Close the links and connections."""
+        self._client.close()
+
+    def discard(self) -> None:
+        """Break the connections of a client that hangs, where it lets us, and close the rest."""
+        self.is_discarded = True
+        # `close` waits for the call that hangs; closing what it waits for ends that call.
+        for producer in list(getattr(self._client, "_producers", {}).values()):
+            handler = getattr(producer, "_handler", None)
+            if handler is not None:
+                run_aside(handler.close)
+        run_aside(self.close)
+
+
+def within(seconds: float, call: Callable[[], _T]) -> _T:
+    """Return what a call returns or raise what it raises; TimeoutError when it takes too long."""
+    outcome: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            outcome.put((call(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    _start(run)
+    try:
+        value, error = outcome.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]
+
+
+def run_aside(call: Callable[[], object]) -> None:
+    """Make a call whose outcome nobody waits for."""
+
+    def run() -> None:
+        with suppress(Exception):
+            call()
+
+    _start(run)
+
+
+def _start(run: Callable[[], None]) -> None:
+    threading.Thread(target=run, name="event-hubs", daemon=True).start()
+
+
+def make_credential(settings: EventHubsSettings) -> Any:
+    """Return the Entra ID login that settings ask for; None with a connection string."""
+    if settings.namespace is None:
+        return None
+    try:
+        import azure.identity as identity
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            "Event Hubs publishing by Entra ID needs 'azure.identity'. "
+            "Run: pip install 'tardis-machine[event-hubs]'"
+        ) from error
+    kinds: dict[str, Callable[[], Any]] = {
+        "default": identity.DefaultAzureCredential,
+        "managed-identity": identity.ManagedIdentityCredential,
+        "client-secret": identity.EnvironmentCredential,
+        "workload": identity.WorkloadIdentityCredential,
+        "cli": identity.AzureCliCredential,
+    }
+    return kinds[settings.credential]()
+
+
+def _make_client(settings: EventHubsSettings, hub: str, credential: Any) -> EventHubProducerClient:
+    options = _options(settings)
+    if settings.connection_string is not None:
+        return EventHubProducerClient.from_connection_string(
+            settings.connection_string.reveal(), eventhub_name=hub, **options
+        )
+    return EventHubProducerClient(settings.host, hub, credential, **options)
+
+
+def _options(settings: EventHubsSettings) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "retry_total": 0,
+        "retry_backoff_factor": 0,
+        "auth_timeout": settings.connect_timeout_ms / 1000,
+        "transport_type": (
+            TransportType.AmqpOverWebsocket if settings.is_websocket else TransportType.Amqp
+        ),
+        "http_proxy": _proxy(settings),
+        "custom_endpoint_address": settings.custom_endpoint,
+        "connection_verify": settings.ca and str(settings.ca),
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _proxy(settings: EventHubsSettings) -> dict[str, Any] | None:
+    if settings.proxy is None:
+        return None
+    parts = urlsplit(settings.proxy.reveal())
+    proxy: dict[str, Any] = {"proxy_hostname": parts.hostname, "proxy_port": parts.port or 8080}
+    if parts.username:
+        proxy |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
+    return proxy

@@ -40,7 +40,7 @@ class SparkSettings:
 
     master: str = option("local[*]", "Spark master: this machine, or the URL of a cluster.")
     remote: str | None = option(
-        None, "Spark Connect server instead of a master.", metavar="sc://host:port"
+        None, "Spark Connect server; the jobs refuse it for now.", metavar="sc://host:port"
     )
     conf: Mapping[str, str] = option(
         {}, "Further Spark properties.", metavar="key=value,…", parse=parse_properties

@@ -7,9 +7,11 @@ client's own ways, where they are shown, say what the chosen one is worth.
 import gc
 import importlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import hiredis
 import orjson
@@ -29,6 +31,7 @@ from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Outcome, Sink
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.settings import BusSettings, EventBusSettings
+from tardis_machine.sinks.spool_dirs import open_spool
 from tests.servers.kafka import Kafka
 from tests.servers.redis import Redis
 
@@ -179,6 +182,21 @@ def redis_ways(address: str) -> Iterator[tuple[str, Send]]:
     client.close()
 
 
+def measure_spool() -> None:
+    """Print what it costs to put events on disk and to take them back."""
+    events = make_events(Router("bronze"))
+    with tempfile.TemporaryDirectory() as folder:
+        spool = open_spool(Path(folder), max_bytes=1 << 30)
+        write = cost_us(lambda batch: spool.append(batch, lambda: None), events, 500)
+        show("spool, written in blocks of 500", write)
+        start = time.process_time()
+        count = 0
+        while reads := spool.read(10_000):
+            count += sum(len(read.events) for read in reads)
+        show("spool, read", (time.process_time() - start) / count * 1e6)
+        spool.close()
+
+
 def elsewhere(name: str) -> Callable[[], None]:
     """Return a measurement of `benchmarks.sinks_clients`, imported when it is run."""
 
@@ -189,6 +207,7 @@ def elsewhere(name: str) -> Callable[[], None]:
 
 
 BUSES = {
+    "spool": measure_spool,
     "kafka": measure_kafka,
     "redis": measure_redis,
     "nats": elsewhere("measure_nats"),

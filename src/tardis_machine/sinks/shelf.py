@@ -81,8 +81,8 @@ class Shelf:
         self._max_bytes = max_bytes
         self._on_lost = on_lost
         self._lock = threading.Lock()
-        self._packer = RecordPacker(Headers({}))
-        self._reader = RecordReader()
+        self._packer = RecordPacker(Headers({}), names_series=True)
+        self._reader = RecordReader(names_series=True)
         self._places: dict[LaneKey, deque[_Place]] = {}
         self._unsettled: dict[int, int] = {}
         self._sizes: dict[int, int] = {}

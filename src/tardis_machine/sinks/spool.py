@@ -84,8 +84,8 @@ class Spool:
         self._max_bytes = max_bytes
         self._on_lost = on_lost
         self._lock = threading.Lock()
-        self._packer = RecordPacker(Headers({}))
-        self._reader = RecordReader()
+        self._packer = RecordPacker(Headers({}), names_series=True)
+        self._reader = RecordReader(names_series=True)
         self._parts: dict[int, _Part] = {}
         self._read_at = Position(0, 0)
         self._waiting: deque[tuple[Position, OnDurable]] = deque()

@@ -82,8 +82,10 @@ class ProgressListener(StreamingQueryListener):
         state.batches += 1
         state.seconds += seconds
         state.lag = sum(filter(None, (lag_of(each.json) for each in progress.sources)))
-        state.lost = sum(lost_of(each.json, state.lost) for each in progress.sources)
-        self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag)
+        before = state.lost
+        state.lost = sum(lost_of(each.json, before) for each in progress.sources)
+        lost = max(state.lost - before, 0)
+        self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag, lost)
         if time.monotonic() - state.reported_at >= REPORT_SECONDS:
             self.report(str(progress.name))
 

@@ -208,13 +208,17 @@ class LakeMetrics:
         self.lag = declare.gauge(
             "behind_events", "Events of the bus that were not read yet; bytes for files.", "query"
         )
+        self.lost = declare.counter(
+            "lost_events_total", "Events that the bus let go before they were read.", "query"
+        )
 
-    def count(self, query: str, rows: int, seconds: float, lag: int | None) -> None:
+    def count(self, query: str, rows: int, seconds: float, lag: int | None, lost: int) -> None:
         """Count one batch."""
         self.rows.labels(query).inc(rows)
         self.batches.labels(query).inc()
         self.batch.labels(query).observe(seconds)
         self.lag.labels(query).set(lag or 0)
+        self.lost.labels(query).inc(lost)
 
 
 class Metrics:

@@ -1,11 +1,13 @@
 """How far a query is, from what Spark reports."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
+from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent
 
-from tardis_machine.lake.progress import QueryState, lag_of, lost_of
+from tardis_machine.lake.progress import ProgressListener, QueryState, lag_of, lost_of
+from tardis_machine.telemetry.metrics import Metrics
 
 
 def source(**fields: Any) -> str:
@@ -55,3 +57,37 @@ def test_state_is_told_in_one_line() -> None:
         "ingest-nats: 12,000 rows in 3 batches, 6,000 rows/s, 5 behind the bus, "
         "1,000 events lost at least"
     )
+
+
+class Progress(NamedTuple):
+    """The part of Spark's report that is read."""
+
+    sources: list[Any]
+    name: str = "ingest-redis"
+    numInputRows: int = 3  # noqa: N815
+    batchDuration: int = 500  # noqa: N815
+
+
+class Report(NamedTuple):
+    """An event of Spark's listener, when a query starts and after each batch."""
+
+    name: str = "ingest-redis"
+    progress: Progress | None = None
+
+
+class Source(NamedTuple):
+    json: str
+
+
+def test_every_lost_event_is_counted_once() -> None:
+    metrics = Metrics()
+    listener = ProgressListener(metrics.lake, lambda _: None)
+    listener.onQueryStarted(cast("QueryStartedEvent", Report()))
+    for lost in (0, 7, 7, 9):
+        latest = {"s": {"0": 5}, "_lost": {"events": lost}}
+        progress = Progress([Source(source(latestOffset=latest, endOffset={"s": {"0": 5}}))])
+        listener.onQueryProgress(cast("QueryProgressEvent", Report(progress=progress)))
+    value = metrics.registry.get_sample_value(
+        "tardis_machine_lake_lost_events_total", {"query": "ingest-redis"}
+    )
+    assert value == 9

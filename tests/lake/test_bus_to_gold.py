@@ -144,24 +144,25 @@ class Lake:
     """The lake of one bus."""
 
     spark: SparkSession
-    root: Path
+    root: str
+    """A path or a URI."""
 
     def build(self, bus: dict[str, Options]) -> None:
         """Bring everything on the bus to Gold."""
         settings = JobSettings(
             spark=SparkSettings(),
-            lake=LakeSettings(root=str(self.root)),
+            lake=LakeSettings(root=self.root),
             publishing=settings_of(ServeSettings, bus).publishing,
             once=True,
         )
         Job(settings, ALL, lambda _: None, threading.Event()).run_in(self.spark)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in Query(str(self.root), sql).lines("json")]
+        return [json.loads(line) for line in Query(self.root, sql).lines("json")]
 
     def frame(self, table: str) -> polars.DataFrame:
         """Return a table as Polars reads it."""
-        return polars.read_delta(str(self.root / table.replace(".", "/")))
+        return polars.read_delta(f"{self.root}/{table.replace('.', '/')}")
 
     def check(self, published: Published, deliveries: int = 1) -> None:
         """Compare every layer with the response."""
@@ -226,7 +227,13 @@ def bars_by_hand(records: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
-    return Lake(spark, tmp_path / "lake")
+    return Lake(spark, str(tmp_path / "lake"))
+
+
+@pytest.fixture
+def lake_at_uri(spark: SparkSession, tmp_path: Path) -> Lake:
+    """Give a lake as on a store of objects: nothing is taken to be a local file."""
+    return Lake(spark, (tmp_path / "lake").as_uri())
 
 
 @pytest.mark.parametrize("bus", ["kafka", "redis", "nats", "kinesis", "event_hubs"])
@@ -236,9 +243,9 @@ def test_every_event_reaches_the_tables_once(bus: str, published: Published, lak
 
 
 async def test_second_replay_adds_no_row_to_silver(
-    published: Published, lake: Lake, recordings: Path, tmp_path: Path
+    published: Published, lake_at_uri: Lake, recordings: Path, tmp_path: Path
 ) -> None:
-    bus = {"files": published.buses["files"]}
+    lake, bus = lake_at_uri, {"files": published.buses["files"]}
     lake.build(bus)
     lake.check(published)
     assert await replay(bus, recordings, tmp_path / "spool") == published.lines

@@ -182,7 +182,7 @@ def _shard(described: dict[str, Any]) -> Shard:
 
 def _make_client(settings: KinesisSettings) -> Any:
     session = botocore.session.Session(profile=settings.profile)
-    login = _login(settings)
+    login = settings.login()
     options = _options(settings)
     if settings.role_arn is not None:
         login = _assumed(settings, session.create_client("sts", **options, **login))
@@ -201,17 +201,6 @@ def _options(settings: KinesisSettings) -> dict[str, Any]:
             read_timeout=settings.request_timeout_ms / 1000,
         ),
     }
-
-
-def _login(settings: KinesisSettings) -> dict[str, str]:
-    secret, token = settings.secret_access_key, settings.session_token
-    if settings.access_key_id is None or secret is None:
-        return {}
-    login = {
-        "aws_access_key_id": settings.access_key_id,
-        "aws_secret_access_key": secret.reveal(),
-    }
-    return login | ({"aws_session_token": token.reveal()} if token else {})
 
 
 def _assumed(settings: KinesisSettings, sts: Any) -> dict[str, str]:

@@ -32,7 +32,7 @@ class KinesisClient:
 
     async def open(self, session: AioSession) -> None:
         """Get credentials and make the client; no call of Kinesis is made."""
-        login = _static_login(self._settings)
+        login = self._settings.login()
         if self._settings.role_arn is not None:
             login = await self._assume_role(session, login)
         client = session.create_client(
@@ -75,15 +75,3 @@ class KinesisClient:
             "aws_secret_access_key": found["SecretAccessKey"],
             "aws_session_token": found["SessionToken"],
         }
-
-
-def _static_login(settings: KinesisSettings) -> dict[str, str]:
-    """Return the credentials of the settings; without any, the client looks for them itself."""
-    secret, token = settings.secret_access_key, settings.session_token
-    if settings.access_key_id is None or secret is None:
-        return {}
-    login = {
-        "aws_access_key_id": settings.access_key_id,
-        "aws_secret_access_key": secret.reveal(),
-    }
-    return login | ({"aws_session_token": token.reveal()} if token else {})

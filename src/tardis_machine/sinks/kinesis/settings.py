@@ -146,6 +146,17 @@ class KinesisSettings(BusSettings):
             pattern=_STREAM,
         )
 
+    def login(self) -> dict[str, str]:
+        """Return the credentials for AWS clients; without any, they look for them themselves."""
+        secret, token = self.secret_access_key, self.session_token
+        if self.access_key_id is None or secret is None:
+            return {}
+        login = {
+            "aws_access_key_id": self.access_key_id,
+            "aws_secret_access_key": secret.reveal(),
+        }
+        return login | ({"aws_session_token": token.reveal()} if token else {})
+
     def router(self) -> Router:
         """Return which stream and partition key each series has."""
         return self.destinations.router(self.cases)

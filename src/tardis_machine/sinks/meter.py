@@ -142,9 +142,9 @@ def _sizes(
     destinations: Collection[str], events: Iterable[Event], data_bytes: int
 ) -> dict[str, int]:
     """Return the bytes for each destination; all of them together are known."""
-    sizes = dict.fromkeys(destinations, data_bytes)
-    if len(sizes) > 1:
-        sizes = dict.fromkeys(destinations, 0)
-        for event in events:
-            sizes[event.route.destination] += len(event.data)
+    if len(destinations) == 1:
+        return dict.fromkeys(destinations, data_bytes)
+    sizes: Counter[str] = Counter()
+    for event in events:
+        sizes[event.route.destination] += len(event.data)
     return sizes

@@ -6,6 +6,7 @@ import datetime
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -219,6 +220,30 @@ def test_batch_order_sends_nothing_of_a_key_before_its_failed_records(
     assert kinds(results[:10]) == {("ok", ""), ("transient", "throttled")}
     assert kinds(results[10:]) == {("transient", "held_back")}
     assert len(kinesis.faults.calls[-1].records) == 10
+
+
+def test_batch_order_delays_no_record_by_more_than_a_call(
+    kinesis: Kinesis, kinesis_stream: str, open_sink: OpenSink
+) -> None:
+    sink = open_sink(stream=kinesis_stream, max_batch_size=10, max_shard_rate=0)
+    events = events_for(kinesis_stream, 200, symbols=("XBTUSD", "ETHUSD"))
+    # However often a record is refused: newer ones of its key wait for it.
+    kinesis.faults.always(FailRecords.share(0.5, seed=7))
+    send_until_ok(sink, events)
+    kinesis.faults.heal()
+    given = by_key([(e.route.key, e.delivery_id) for e in events])
+    stored = by_key([(r.key, r.delivery_id) for r in read(kinesis.address, kinesis_stream)])
+    for key, names in stored.items():
+        assert sorted(names) == sorted(given[key])
+        assert latest(names, given[key]) < 10
+
+
+def latest(stored: Sequence[str], given: Sequence[str]) -> int:
+    """Return by how many places the latest event came after a newer one."""
+    places = [given.index(name) for name in stored]
+    return max(
+        newest - place for newest, place in zip(accumulate(places, max), places, strict=True)
+    )
 
 
 def test_failing_shard_leaves_the_other_alone(

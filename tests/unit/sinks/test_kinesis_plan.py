@@ -12,10 +12,15 @@ BAD = Result(Outcome.BAD_RECORD, "too_large")
 
 
 def lane(
-    places: Sequence[int], *, stream: str = "s", size: int = 10, shards: object = None
+    places: Sequence[int],
+    *,
+    stream: str = "s",
+    size: int = 10,
+    shards: object = None,
+    leading: int = 0,
 ) -> Lane:
     records = [Record([place], {"n": place}, size, 0) for place in places]
-    return Lane(stream, records, shards)  # type: ignore[arg-type]
+    return Lane(stream, records, shards, leading)  # type: ignore[arg-type]
 
 
 def plan(*lanes: Lane, per_lane: int = 500, max_records: int = 500, max_bytes: int = 10**6) -> Plan:
@@ -56,6 +61,25 @@ def test_failed_record_holds_back_what_was_not_sent_of_its_key() -> None:
     made.finish(call, [THROTTLED, OK])
     assert made.next_call() is None
     assert made.results() == [THROTTLED, OK, HELD_BACK, HELD_BACK]
+
+
+def test_records_that_failed_before_share_no_call_with_newer_ones_of_their_key() -> None:
+    made = plan(lane([0, 1, 2, 3], leading=2), lane([4]))
+    call = made.next_call()
+    assert places(call) == [0, 1, 4]
+    assert call is not None
+    made.finish(call, [OK, OK, OK])
+    assert places(made.next_call()) == [2, 3]
+
+
+def test_only_records_that_were_sent_count_as_failed() -> None:
+    made = plan(lane([0, 1, 2, 3, 4], leading=3), max_records=2)
+    call = made.next_call()
+    assert call is not None
+    made.finish(call, [OK, THROTTLED])
+    # The third failed before this batch and was not sent again.
+    assert made.failed == {1, 2}
+    assert made.results()[2:] == [HELD_BACK] * 3
 
 
 def test_bad_record_holds_back_nobody() -> None:

@@ -24,14 +24,18 @@ class Lane:
         stream: Where they go.
         records: In their order.
         shards: Of the stream; None: nobody knows them, so nothing is slowed down.
+        leading: How many of the first records failed before and share no call with the others.
     """
 
-    __slots__ = ("records", "shards", "stream")
+    __slots__ = ("leading", "records", "shards", "stream")
 
-    def __init__(self, stream: str, records: Iterable[Record], shards: Shards | None) -> None:
+    def __init__(
+        self, stream: str, records: Iterable[Record], shards: Shards | None, leading: int = 0
+    ) -> None:
         self.stream = stream
         self.records = deque(records)
         self.shards = shards
+        self.leading = leading
 
     def bucket(self, record: Record) -> Bucket | None:
         """Return what is left of the shard that a record goes to."""
@@ -83,6 +87,8 @@ class Plan:
         self._per_lane = per_lane
         self._max_records = max_records
         self._max_bytes = max_bytes
+        self.failed: set[int] = set()
+        """Events that were in a call and failed, in this batch or before it."""
 
     @property
     def is_waiting(self) -> bool:
@@ -110,8 +116,8 @@ class Plan:
 
     def _load(self, lane: Lane, call: Call) -> bool:
         """Move records of a lane into a call, as many as may go; say whether any did."""
-        count = 0
-        while lane.records and count < self._per_lane and len(call.records) < self._max_records:
+        count, most = 0, min(self._per_lane, lane.leading or self._per_lane)
+        while lane.records and count < most and len(call.records) < self._max_records:
             record = lane.records[0]
             is_full = call.size_bytes + record.size_bytes > self._max_bytes
             if is_full and call.records:
@@ -122,6 +128,7 @@ class Plan:
             call.records.append((lane, lane.records.popleft()))
             call.size_bytes += record.size_bytes
             count += 1
+        lane.leading = max(lane.leading - count, 0)
         return count > 0
 
     def finish(self, call: Call, results: Sequence[Result]) -> None:
@@ -133,24 +140,27 @@ class Plan:
             lanes[id(lane)] = lane
             if result.outcome not in _GOES_ON:
                 failed.add(id(lane))
+                self.failed.update(record.places)
         for name, lane in lanes.items():
             if name in failed:
-                self._hold_back(lane)
+                self._give_up(lane, HELD_BACK)
             elif lane.records:
                 self._ready.append(lane)
 
     def stop(self, result: Result) -> None:
         """Give all that was not sent a result."""
         for lane in self._ready:
-            for record in lane.records:
-                self.settle(record.places, result)
+            self._give_up(lane, result)
         self._ready.clear()
 
     def results(self) -> list[Result]:
         """Return the results of all events."""
         return [result or HELD_BACK for result in self._results]
 
-    def _hold_back(self, lane: Lane) -> None:
-        for record in lane.records:
-            self.settle(record.places, HELD_BACK)
+    def _give_up(self, lane: Lane, result: Result) -> None:
+        """Give all records of a lane that were not sent a result."""
+        for number, record in enumerate(lane.records):
+            self.settle(record.places, result)
+            if number < lane.leading:
+                self.failed.update(record.places)
         lane.records.clear()

@@ -24,6 +24,7 @@ from tardis_machine.sinks.kinesis.errors import (
     read_call_error,
     read_record_error,
 )
+from tardis_machine.sinks.kinesis.leftovers import Leftovers, key_of
 from tardis_machine.sinks.kinesis.plan import Call, Lane, Plan
 from tardis_machine.sinks.kinesis.records import RecordMaker, key_bytes
 from tardis_machine.sinks.kinesis.settings import MAX_CALL_RECORDS, KinesisSettings
@@ -58,6 +59,8 @@ class KinesisSink:
         is_single = settings.ordering == "strict" or settings.aggregation == "kpl"
         self._per_lane = 1 if is_single and delivery.ordering == "key" else MAX_CALL_RECORDS
         self._is_unordered = delivery.ordering == "none" and settings.aggregation == "off"
+        is_in_batches = not is_single and delivery.ordering == "key"
+        self._leftovers = Leftovers() if is_in_batches else None
         self._call_bytes = settings.max_batch_bytes
         self._call_seconds = (settings.request_timeout_ms + settings.connect_timeout_ms) / 1000
         self._records = RecordMaker(settings)
@@ -119,6 +122,8 @@ class KinesisSink:
         refusals = await self._find_streams(client.api, events)
         plan = self._plan(events, refusals)
         await self._run(client.api, plan)
+        if self._leftovers is not None:
+            self._leftovers.note(events, plan.failed)
         return plan.results()
 
     async def _find_streams(self, api: Any, events: Sequence[Event]) -> dict[str, Result]:
@@ -147,7 +152,7 @@ class KinesisSink:
             if refusal is not None:
                 settled.append((place, refusal))
                 continue
-            key = place if self._is_unordered else (route.destination, route.key)
+            key = place if self._is_unordered else key_of(event)
             keys.setdefault(key, []).append((place, event, data))
         plan = Plan(
             len(events),
@@ -162,7 +167,10 @@ class KinesisSink:
 
     def _lane(self, members: Sequence[tuple[int, Event, bytes]]) -> Lane:
         name = members[0][1].route.destination
-        return Lane(name, self._records.packed(members), self._streams[name].shards)
+        leading = 0
+        if self._leftovers is not None:
+            leading = self._leftovers.leading(event for _, event, _ in members)
+        return Lane(name, self._records.packed(members), self._streams[name].shards, leading)
 
     def _too_large(self, event: Event, data: bytes) -> Result | None:
         size = len(data) + key_bytes(event.route.key)

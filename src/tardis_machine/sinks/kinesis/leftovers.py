@@ -4,7 +4,8 @@ They go again by themselves. In one call with newer records they could fail agai
 stored, and fall behind by another call each time.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 from typing import TypeAlias
 
 from tardis_machine.sinks.base import Event
@@ -12,7 +13,7 @@ from tardis_machine.sinks.base import Event
 Key: TypeAlias = tuple[str, str]
 
 _MOST_KEYS = 10_000
-"""Keys whose events were given up elsewhere never come back."""
+"""Of keys whose events were given up elsewhere, nothing comes back."""
 
 
 class Leftovers:
@@ -21,25 +22,34 @@ class Leftovers:
     def __init__(self) -> None:
         self._ids: dict[Key, set[str]] = {}
 
-    def leading(self, events: Iterable[Event]) -> int:
+    def leading(self, events: Sequence[Event]) -> int:
         """Return how many events of one key failed before, counted from its first."""
-        count = 0
-        for event in events:
-            if event.delivery_id not in self._ids.get(key_of(event), ()):
-                break
-            count += 1
-        return count
+        ids = self._ids.get(key_of(events[0]))
+        if not ids:
+            return 0
+        return sum(1 for _ in takewhile(lambda event: event.delivery_id in ids, events))
 
     def note(self, events: Sequence[Event], failed: Collection[int]) -> None:
-        """Take note of a batch, of which the events at some places failed."""
+        """Take note of a batch, of which the events at some places failed.
+
+        It may hold a part of what failed before; the rest comes with the next one.
+        """
         if self._ids:
-            for key in {key_of(event) for event in events}:
-                self._ids.pop(key, None)
+            for event in events:
+                self._drop(event)
         for place in failed:
             event = events[place]
             self._ids.setdefault(key_of(event), set()).add(event.delivery_id)
         while len(self._ids) > _MOST_KEYS:
             del self._ids[next(iter(self._ids))]
+
+    def _drop(self, event: Event) -> None:
+        key = key_of(event)
+        ids = self._ids.get(key)
+        if ids is not None:
+            ids.discard(event.delivery_id)
+            if not ids:
+                del self._ids[key]
 
 
 def key_of(event: Event) -> Key:

@@ -169,7 +169,7 @@ class KinesisSink:
         name = members[0][1].route.destination
         leading = 0
         if self._leftovers is not None:
-            leading = self._leftovers.leading(event for _, event, _ in members)
+            leading = self._leftovers.leading([event for _, event, _ in members])
         return Lane(name, self._records.packed(members), self._streams[name].shards, leading)
 
     def _too_large(self, event: Event, data: bytes) -> Result | None:

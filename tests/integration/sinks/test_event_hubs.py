@@ -320,6 +320,30 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
 
 
+def test_client_that_hangs_while_it_connects_is_replaced(
+    event_hubs: EventHubs,
+    event_hub: str,
+    open_sink: OpenSink,
+    tcp_proxy: Callable[[str], TcpProxy],
+) -> None:
+    proxy = tcp_proxy(event_hubs.endpoint)
+    sink = open_sink(
+        connection_string=Secret(event_hubs.address_at(proxy.endpoint)),
+        event_hub_name=event_hub,
+        request_timeout_ms=300,
+        connect_timeout_ms=30_000,
+    )
+    events = events_for(event_hub, 10)
+    send_until_ok(sink, events[:5])
+    proxy.pause()
+    assert outcomes(sink.send(events[5:])) == {Outcome.AMBIGUOUS}
+    # The next client hangs before anything is on its way.
+    assert kinds(sink.send(events[5:])) == {("transient", "held_back")}
+    proxy.heal()
+    send_until_ok(sink, events[5:])
+    assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
+
+
 def test_stopped_namespace_delays_events_until_it_is_back(
     event_hubs: EventHubs, event_hub: str, open_sink: OpenSink
 ) -> None:

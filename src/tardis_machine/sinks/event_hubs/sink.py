@@ -137,7 +137,7 @@ class EventHubsSink:
         running: set[Shipment] = set()
         results: dict[int, Result] = {}
         broken: set[Hub] = set()
-        """Clients whose connection ended in a send: a new one says whether a connect fails."""
+        """Clients that hang, wherever, or whose connection ended in a send: new ones take over."""
         while waiting or running:
             while waiting and len(running) < self._settings.max_in_flight:
                 running.add(shipment := waiting.pop())
@@ -146,7 +146,8 @@ class EventHubsSink:
                 running.discard(shipment)
                 found = shipment.results()
                 results |= found
-                if any(result.outcome is Outcome.AMBIGUOUS for result in found.values()):
+                is_in_doubt = any(each.outcome is Outcome.AMBIGUOUS for each in found.values())
+                if shipment.hub.is_discarded or is_in_doubt:
                     broken.add(shipment.hub)
         for hub in broken:
             self._discard(hub)

@@ -1,11 +1,12 @@
 """What every sink must do, written once.
 
-A bus is done when its subclass of `SinkContract` passes against a real server::
+A bus is done when its subclass of `SinkContract` passes, for a bus with a server that of
+`ServerSinkContract` against a real one::
 
-    class TestKafka(SinkContract):
+    class TestKafka(ServerSinkContract):
         @pytest.fixture
-        def bus(self, kafka, kafka_topic) -> BusUnderTest:
-            return KafkaUnderTest(kafka, kafka_topic)
+        def bus(self, kafka, kafka_proxy) -> ServerUnderTest:
+            return KafkaUnderTest(kafka, kafka_proxy)
 """
 
 import gc
@@ -13,8 +14,9 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from weakref import ref
 
 import pytest
@@ -34,9 +36,12 @@ from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.status import BusState
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.metrics import Metrics
+from tests.servers.tcp_proxy import TcpProxy
 
 START_US = 1_709_251_200_000_000
 DEADLINE_SECONDS = 60.0
+REQUEST_MS = 1000
+"""How long a request may take where a test waits for its end."""
 
 Start: TypeAlias = Callable[[], Bus]
 
@@ -67,6 +72,27 @@ class BusUnderTest(Protocol):
 
     def bring_back(self) -> None:
         """Make the server reachable again, with what it had stored."""
+
+
+class ServerUnderTest:
+    """The part of `BusUnderTest` that is the same for every server, given a proxy before it."""
+
+    deadline_option: ClassVar[str] = "request_timeout_ms"
+
+    def __init__(self, proxy: TcpProxy, settings: BusSettings) -> None:
+        self.proxy = proxy
+        self.settings = settings
+
+    def take_down(self) -> None:
+        self.proxy.stop()
+
+    def bring_back(self) -> None:
+        self.proxy.heal()
+
+    def hurry(self) -> None:
+        """Let requests end after `REQUEST_MS`; connecting takes as long as ever."""
+        changes: dict[str, Any] = {self.deadline_option: REQUEST_MS}
+        self.settings = replace(self.settings, **changes)
 
 
 def make_events(
@@ -348,6 +374,50 @@ class SinkContract:
         assert self.deliver(again, second).wait(DEADLINE_SECONDS)
         wait_until(lambda: again.outbox.is_empty, "everything is delivered")
         self.assert_all_arrived_in_order(bus, [*first, *second])
+
+
+class ServerSinkContract(SinkContract):
+    """What every sink with a server must do besides; the fixture `bus` is a `ServerUnderTest`."""
+
+    SYMBOLS = ("XBTUSD", "ETHUSD")
+
+    @pytest.fixture
+    def server(self, bus: BusUnderTest) -> ServerUnderTest:
+        assert isinstance(bus, ServerUnderTest)
+        bus.hurry()
+        return bus
+
+    def test_client_that_hangs_while_it_connects_is_replaced(
+        self, server: ServerUnderTest, bus: BusUnderTest, start: Start
+    ) -> None:
+        running, router = start(), bus.settings.router()
+        before = make_events(router, 100, symbols=self.SYMBOLS)
+        assert self.deliver(running, before).wait(DEADLINE_SECONDS)
+        connections = server.proxy.connections_total
+        server.proxy.pause()
+        during = make_events(router, 100, symbols=self.SYMBOLS, first=100)
+        delivered = self.deliver(running, during)
+        wait_until(
+            lambda: server.proxy.connections_total > connections, "a client connects into silence"
+        )
+        # It is silent for longer than a request may take.
+        assert not delivered.wait(3 * REQUEST_MS / 1000)
+        bus.bring_back()
+        assert delivered.wait(DEADLINE_SECONDS)
+        self.assert_all_arrived_in_order(bus, [*before, *during])
+        self.assert_adds_up(running, 200)
+
+    def test_connection_that_leads_nowhere_is_given_up(
+        self, server: ServerUnderTest, bus: BusUnderTest, start: Start
+    ) -> None:
+        running, router = start(), bus.settings.router()
+        before = make_events(router, 100, symbols=self.SYMBOLS)
+        assert self.deliver(running, before).wait(DEADLINE_SECONDS)
+        server.proxy.forget()
+        after = make_events(router, 100, symbols=self.SYMBOLS, first=100)
+        assert self.deliver(running, after).wait(DEADLINE_SECONDS)
+        self.assert_all_arrived_in_order(bus, [*before, *after])
+        self.assert_adds_up(running, 200)
 
 
 def now_us() -> int:

@@ -1,4 +1,4 @@
-"""A TCP proxy that can cut, delay, hold, swallow and refuse; it knows no protocol."""
+"""A TCP proxy that can cut, delay, hold, swallow, forget and refuse; it knows no protocol."""
 
 import asyncio
 import socket
@@ -53,6 +53,12 @@ class Lane:
         return data
 
 
+class Link:
+    """One connection through the proxy."""
+
+    is_forgotten = False
+
+
 class TcpProxy(ServerThread):
     """Forward connections to `target` and break them on request.
 
@@ -63,6 +69,7 @@ class TcpProxy(ServerThread):
         super().__init__(port=port)
         self._target = target
         self._lanes = {flow: Lane() for flow in Flow}
+        self._links: set[Link] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.connections_total = 0
@@ -80,6 +87,15 @@ class TcpProxy(ServerThread):
     def cut(self) -> None:
         """Reset every open connection; new ones are welcome."""
         self.do(self._reset_all)
+
+    def forget(self) -> None:
+        """Let every open connection lead nowhere for ever, without a word to either side."""
+
+        def forget_all() -> None:
+            for link in self._links:
+                link.is_forgotten = True
+
+        self.do(forget_all)
 
     def pause(self, *flows: Flow) -> None:
         """Hold the bytes of some flows or of both: a half-open connection."""
@@ -134,17 +150,22 @@ class TcpProxy(ServerThread):
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections_total += 1
+        link = Link()
+        self._links.add(link)
         self._writers.add(writer)
         try:
-            await self._forward(reader, writer)
+            await self._forward(link, reader, writer)
         # An error of either side ends both, as a cable pulled out would.
         except* OSError:
             _reset(writer)
         finally:
+            self._links.discard(link)
             self._writers.discard(writer)
             writer.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(
+        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         requests, replies = self._lanes[Flow.REQUESTS], self._lanes[Flow.REPLIES]
         await requests.is_open.wait()
         host, _, port = self._target.rpartition(":")
@@ -152,8 +173,8 @@ class TcpProxy(ServerThread):
         self._writers.add(upstream)
         try:
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(_pump(reader, upstream, requests))
-                pumps.create_task(_pump(upstream_reader, writer, replies))
+                pumps.create_task(_pump(link, reader, upstream, requests))
+                pumps.create_task(_pump(link, upstream_reader, writer, replies))
         except* OSError:
             _reset(upstream)
             raise
@@ -162,13 +183,18 @@ class TcpProxy(ServerThread):
             upstream.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: Lane) -> None:
+async def _pump(
+    link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: Lane
+) -> None:
     while data := await reader.read(CHUNK_BYTES):
-        writer.write(await lane.admit(data))
+        admitted = await lane.admit(data)
+        if link.is_forgotten:
+            continue
+        writer.write(admitted)
         await writer.drain()
         if lane.cut_after_bytes == 0:
             raise ConnectionResetError("cut after the given number of bytes")
-    if writer.can_write_eof():
+    if writer.can_write_eof() and not link.is_forgotten:
         writer.write_eof()
 
 

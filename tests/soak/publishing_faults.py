@@ -55,6 +55,7 @@ def network_faults(proxy: TcpProxy) -> list[Fault]:
     """Return what can happen on the way to a server."""
     return [
         Fault("connections cut", proxy.cut),
+        Fault("connections forgotten", proxy.forget),
         Fault("connections refused", proxy.stop, proxy.start),
         Fault("bytes held", proxy.pause, proxy.resume),
         Fault("answers held", partial(proxy.pause, Flow.REPLIES), proxy.resume),

@@ -77,6 +77,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
 OK = Result(Outcome.OK)
 DUPLICATE = Result(Outcome.OK, is_duplicate=True)
+HELD_BACK = Result(Outcome.TRANSIENT, "held_back", "an earlier event of its key failed")
 
 
 class Sink(Protocol):

@@ -78,6 +78,18 @@ async def test_swallowed_reply_leaves_the_work_done(
     assert proxy.swallowed_bytes(Flow.REPLIES) > 0
 
 
+async def test_forgotten_connection_leads_nowhere_and_a_new_one_does_not(
+    redis_server: Redis, proxy: TcpProxy, client: redis.asyncio.Redis, redis_stream: str
+) -> None:
+    await client.ping()
+    proxy.forget()
+    with pytest.raises((asyncio.TimeoutError, TimeoutError)):
+        async with asyncio.timeout(0.2):
+            await client.xadd(redis_stream, {"data": "x"})
+    async with redis.asyncio.from_url(redis_server.address_at(proxy.endpoint)) as other:
+        assert await other.xlen(redis_stream) == 0
+
+
 async def test_request_cut_in_the_middle_is_not_done(
     proxy: TcpProxy, client: redis.asyncio.Redis, redis_stream: str
 ) -> None:

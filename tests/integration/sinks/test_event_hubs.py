@@ -24,7 +24,8 @@ from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
-    SinkContract,
+    ServerSinkContract,
+    ServerUnderTest,
     enlarged,
     make_events,
     wait_until,
@@ -49,6 +50,7 @@ from tests.servers.tcp_proxy import TcpProxy
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
 OpenSink = Callable[..., EventHubsSink]
+MakeProxy = Callable[[str], TcpProxy]
 SYMBOLS = tuple(f"S{number}" for number in range(12))
 
 
@@ -80,17 +82,17 @@ def key_in(data: bytes) -> str:
     return f"{event.exchange}|{event.symbol}|{case.camel}"
 
 
-class EventHubsUnderTest:
-    """A hub of two partitions."""
+class EventHubsUnderTest(ServerUnderTest):
+    """A hub of two partitions behind a proxy."""
 
     too_large_bytes = 1_048_577
 
-    def __init__(self, namespace: EventHubs, hub: str, **options: Any) -> None:
+    def __init__(self, namespace: EventHubs, proxy: TcpProxy, hub: str, **options: Any) -> None:
+        address = Secret(namespace.address_at(proxy.endpoint))
+        settings = EventHubsSettings(connection_string=address, event_hub_name=hub, **options)
+        super().__init__(proxy, settings)
         self._namespace = namespace
         self._hub = hub
-        self.settings = EventHubsSettings(
-            connection_string=Secret(namespace.address), event_hub_name=hub, **options
-        )
 
     def received(self) -> list[Received]:
         return [
@@ -103,26 +105,21 @@ class EventHubsUnderTest:
             for record in read(self._namespace, self._hub)
         ]
 
-    def take_down(self) -> None:
-        self._namespace.stop()
 
-    def bring_back(self) -> None:
-        self._namespace.start()
-
-
-class TestEventHubs(SinkContract):
+class TestEventHubs(ServerSinkContract):
     @pytest.fixture
-    def bus(self, event_hubs: EventHubs, event_hub: str) -> BusUnderTest:
-        return EventHubsUnderTest(event_hubs, event_hub)
+    def bus(self, event_hubs: EventHubs, tcp_proxy: MakeProxy, event_hub: str) -> BusUnderTest:
+        return EventHubsUnderTest(event_hubs, tcp_proxy(event_hubs.endpoint), event_hub)
 
 
 @pytest.mark.soak
-class TestEventHubsByPartition(SinkContract):
+class TestEventHubsByPartition(ServerSinkContract):
     """The same with partitions of our own choice."""
 
     @pytest.fixture
-    def bus(self, event_hubs: EventHubs, event_hub: str) -> BusUnderTest:
-        return EventHubsUnderTest(event_hubs, event_hub, partitioning="client")
+    def bus(self, event_hubs: EventHubs, tcp_proxy: MakeProxy, event_hub: str) -> BusUnderTest:
+        proxy = tcp_proxy(event_hubs.endpoint)
+        return EventHubsUnderTest(event_hubs, proxy, event_hub, partitioning="client")
 
 
 @pytest.fixture
@@ -296,7 +293,7 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     event_hubs: EventHubs,
     event_hub: str,
     open_sink: OpenSink,
-    tcp_proxy: Callable[[str], TcpProxy],
+    tcp_proxy: MakeProxy,
 ) -> None:
     proxy = tcp_proxy(event_hubs.endpoint)
     address = Secret(event_hubs.address_at(proxy.endpoint))
@@ -316,30 +313,6 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
         sink.open()
     proxy.heal()
     sink.open()
-    send_until_ok(sink, events[5:])
-    assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
-
-
-def test_client_that_hangs_while_it_connects_is_replaced(
-    event_hubs: EventHubs,
-    event_hub: str,
-    open_sink: OpenSink,
-    tcp_proxy: Callable[[str], TcpProxy],
-) -> None:
-    proxy = tcp_proxy(event_hubs.endpoint)
-    sink = open_sink(
-        connection_string=Secret(event_hubs.address_at(proxy.endpoint)),
-        event_hub_name=event_hub,
-        request_timeout_ms=300,
-        connect_timeout_ms=30_000,
-    )
-    events = events_for(event_hub, 10)
-    send_until_ok(sink, events[:5])
-    proxy.pause()
-    assert outcomes(sink.send(events[5:])) == {Outcome.AMBIGUOUS}
-    # The next client hangs before anything is on its way.
-    assert kinds(sink.send(events[5:])) == {("transient", "held_back")}
-    proxy.heal()
     send_until_ok(sink, events[5:])
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
 

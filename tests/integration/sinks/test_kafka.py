@@ -36,7 +36,8 @@ from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
-    SinkContract,
+    ServerSinkContract,
+    ServerUnderTest,
     enlarged,
     make_events,
 )
@@ -55,16 +56,16 @@ from tests.unit.sinks.registry_stand_in import RegistryStandIn
 pytestmark = pytest.mark.broker
 
 
-class KafkaUnderTest:
+class KafkaUnderTest(ServerUnderTest):
     """A topic of two partitions behind a proxy."""
 
     too_large_bytes = 1_000_001
 
     def __init__(self, kafka: Kafka, proxy: TcpProxy) -> None:
         self._kafka = kafka
-        self._proxy = proxy
         self._topic = kafka.create_topic(unique_name("topic"), partitions=2)
-        self.settings = KafkaSettings(brokers=(str(kafka.proxy_address),), topic=self._topic)
+        settings = KafkaSettings(brokers=(str(kafka.proxy_address),), topic=self._topic)
+        super().__init__(proxy, settings)
 
     def received(self) -> list[Received]:
         return [
@@ -77,14 +78,8 @@ class KafkaUnderTest:
             for record in read(self._kafka.address, self._topic)
         ]
 
-    def take_down(self) -> None:
-        self._proxy.stop()
 
-    def bring_back(self) -> None:
-        self._proxy.start()
-
-
-class TestKafka(SinkContract):
+class TestKafka(ServerSinkContract):
     @pytest.fixture
     def bus(self, kafka: Kafka, kafka_proxy: TcpProxy) -> BusUnderTest:
         return KafkaUnderTest(kafka, kafka_proxy)

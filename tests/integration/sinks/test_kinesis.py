@@ -23,7 +23,14 @@ from tardis_machine.sinks.base import Event, Outcome, Result
 from tardis_machine.sinks.kinesis.settings import KinesisSettings
 from tardis_machine.sinks.kinesis.sink import KinesisSink
 from tardis_machine.sinks.settings import EventBusSettings
-from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
+from tests.contract.sinks import (
+    BusUnderTest,
+    Received,
+    ServerSinkContract,
+    ServerUnderTest,
+    enlarged,
+    make_events,
+)
 from tests.integration.sinks.packed_records import unpack
 from tests.servers.faults import AbortAfter, AbortBefore, Delay
 from tests.servers.kinesis import Kinesis
@@ -44,6 +51,7 @@ from tests.servers.threaded import ServerThread
 pytestmark = pytest.mark.broker
 
 OpenSink = Callable[..., KinesisSink]
+MakeProxy = Callable[[str], TcpProxy]
 SYMBOLS = tuple(f"S{number}" for number in range(20))
 
 
@@ -66,39 +74,38 @@ def read(address: str, stream: str) -> list[Received]:
     ]
 
 
-class KinesisUnderTest:
-    """A stream of two shards."""
+class KinesisUnderTest(ServerUnderTest):
+    """A stream of two shards behind a proxy."""
 
     too_large_bytes = 1_048_577
 
-    def __init__(self, kinesis: Kinesis, stream: str, **options: Any) -> None:
+    def __init__(self, kinesis: Kinesis, proxy: TcpProxy, stream: str, **options: Any) -> None:
+        address = kinesis.address_at(proxy.endpoint)
+        super().__init__(proxy, KinesisSettings(stream=stream, **login(address), **options))
         self._kinesis = kinesis
         self._stream = stream
-        self.settings = KinesisSettings(stream=stream, **login(kinesis.address), **options)
 
     def received(self) -> list[Received]:
         return read(self._kinesis.address, self._stream)
 
-    def take_down(self) -> None:
-        self._kinesis.faults.stop()
 
-    def bring_back(self) -> None:
-        self._kinesis.faults.start()
-
-
-class TestKinesis(SinkContract):
+class TestKinesis(ServerSinkContract):
     @pytest.fixture
-    def bus(self, kinesis: Kinesis, kinesis_stream: str) -> BusUnderTest:
-        return KinesisUnderTest(kinesis, kinesis_stream)
+    def bus(self, kinesis: Kinesis, tcp_proxy: MakeProxy, kinesis_stream: str) -> BusUnderTest:
+        return KinesisUnderTest(kinesis, tcp_proxy(kinesis.endpoint), kinesis_stream)
 
 
-class TestKinesisPacked(SinkContract):
+class TestKinesisPacked(ServerSinkContract):
     """The same with many events in one record."""
 
     @pytest.fixture
-    def bus(self, kinesis: Kinesis, kinesis_stream: str) -> BusUnderTest:
+    def bus(self, kinesis: Kinesis, tcp_proxy: MakeProxy, kinesis_stream: str) -> BusUnderTest:
         return KinesisUnderTest(
-            kinesis, kinesis_stream, aggregation="kpl", aggregation_max_bytes=4096
+            kinesis,
+            tcp_proxy(kinesis.endpoint),
+            kinesis_stream,
+            aggregation="kpl",
+            aggregation_max_bytes=4096,
         )
 
 
@@ -394,7 +401,7 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     kinesis: Kinesis,
     kinesis_stream: str,
     open_sink: OpenSink,
-    tcp_proxy: Callable[[str], TcpProxy],
+    tcp_proxy: MakeProxy,
 ) -> None:
     proxy = tcp_proxy(kinesis.endpoint)
     sink = open_sink(

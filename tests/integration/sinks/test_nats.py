@@ -21,7 +21,14 @@ from tardis_machine.sinks.base import Event, Outcome, Result
 from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.sinks.nats.sink import NatsSink
 from tardis_machine.sinks.settings import EventBusSettings
-from tests.contract.sinks import BusUnderTest, Received, SinkContract, enlarged, make_events
+from tests.contract.sinks import (
+    BusUnderTest,
+    Received,
+    ServerSinkContract,
+    ServerUnderTest,
+    enlarged,
+    make_events,
+)
 from tests.servers.nats import Nats, NatsCluster, make_nkey
 from tests.servers.plugin import unique_name
 from tests.servers.process import free_port
@@ -37,20 +44,21 @@ MakeProxy = Callable[[str], TcpProxy]
 SECONDS = 120
 
 
-class NatsUnderTest:
+class NatsUnderTest(ServerUnderTest):
     """A stream of a server behind a proxy."""
 
     too_large_bytes = 1_048_577
+    deadline_option = "ack_timeout_ms"
 
     def __init__(self, server: Nats, proxy: TcpProxy, stream: str) -> None:
-        self._server = server
-        self._proxy = proxy
-        self._stream = stream
-        self.settings = NatsSettings(
+        settings = NatsSettings(
             servers=(server.address_at(proxy.endpoint),),
             subject_template=f"{stream}.{{{{symbol}}}}",
             max_batch_bytes=4_000_000,
         )
+        super().__init__(proxy, settings)
+        self._server = server
+        self._stream = stream
 
     def received(self) -> list[Received]:
         return [
@@ -63,14 +71,8 @@ class NatsUnderTest:
             for message in read(self._server.address, self._stream)
         ]
 
-    def take_down(self) -> None:
-        self._proxy.stop()
 
-    def bring_back(self) -> None:
-        self._proxy.start()
-
-
-class TestNats(SinkContract):
+class TestNats(ServerSinkContract):
     @pytest.fixture
     def bus(self, nats_server: Nats, tcp_proxy: MakeProxy, nats_stream: str) -> BusUnderTest:
         return NatsUnderTest(nats_server, tcp_proxy(nats_server.endpoint), nats_stream)

@@ -19,7 +19,8 @@ from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
-    SinkContract,
+    ServerSinkContract,
+    ServerUnderTest,
     enlarged,
     make_events,
 )
@@ -39,17 +40,16 @@ OpenSink = Callable[..., RedisSink]
 MakeProxy = Callable[[str], TcpProxy]
 
 
-class RedisUnderTest:
+class RedisUnderTest(ServerUnderTest):
     """A stream of a server behind a proxy."""
 
     too_large_bytes = 100_000
 
     def __init__(self, server: Redis, proxy: TcpProxy, stream: str) -> None:
-        self._server = server
-        self._proxy = proxy
-        self._stream = stream
         url = Secret(server.address_at(proxy.endpoint))
-        self.settings = RedisSettings(url=url, stream=stream, max_record_bytes=99_999)
+        super().__init__(proxy, RedisSettings(url=url, stream=stream, max_record_bytes=99_999))
+        self._server = server
+        self._stream = stream
 
     def received(self) -> list[Received]:
         return [
@@ -59,14 +59,8 @@ class RedisUnderTest:
             for entry in read(self._server.address, self._stream)
         ]
 
-    def take_down(self) -> None:
-        self._proxy.stop()
 
-    def bring_back(self) -> None:
-        self._proxy.start()
-
-
-class TestRedis(SinkContract):
+class TestRedis(ServerSinkContract):
     @pytest.fixture
     def bus(self, redis_server: Redis, tcp_proxy: MakeProxy, redis_stream: str) -> BusUnderTest:
         return RedisUnderTest(redis_server, tcp_proxy(redis_server.endpoint), redis_stream)

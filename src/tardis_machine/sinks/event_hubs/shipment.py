@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from azure.eventhub import EventData, EventDataBatch
 
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.sinks.base import HELD_BACK, OK, Event, Outcome, Result
 from tardis_machine.sinks.event_hubs.client import Hub
 from tardis_machine.sinks.event_hubs.errors import DEADLINE, read_error
-
-HELD_BACK = Result(Outcome.TRANSIENT, "held_back", "an earlier event of its key failed")
 
 Member = tuple[int, Event]
 """An event and its place in the batch of the outbox."""

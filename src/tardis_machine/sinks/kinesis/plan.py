@@ -8,11 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tardis_machine.sinks.base import Outcome, Result
+from tardis_machine.sinks.base import HELD_BACK, Outcome, Result
 from tardis_machine.sinks.kinesis.records import Record
 from tardis_machine.sinks.kinesis.shards import Bucket, Shards
-
-HELD_BACK = Result(Outcome.TRANSIENT, "held_back", "an earlier event of its key failed")
 
 _GOES_ON = (Outcome.OK, Outcome.BAD_RECORD)
 

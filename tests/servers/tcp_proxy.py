@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tests.servers.threaded import ServerThread
+from tests.servers.tls import Certificates
 
 CHUNK_BYTES = 65_536
 LINGER_RESET = struct.pack("ii", 1, 0)
@@ -63,11 +65,19 @@ class TcpProxy(ServerThread):
     """Forward connections to `target` and break them on request.
 
     `stop` refuses connections, `start` takes them again. Every fault stays until `heal`.
+
+    Args:
+        target: Host and port of the server.
+        port: To listen on; None: any that is free.
+        certificates: Speak TLS with the clients; the server speaks without.
     """
 
-    def __init__(self, target: str, *, port: int | None = None) -> None:
+    def __init__(
+        self, target: str, *, port: int | None = None, certificates: Certificates | None = None
+    ) -> None:
         super().__init__(port=port)
         self._target = target
+        self._tls = certificates and _tls_context(certificates)
         self._lanes = {flow: Lane() for flow in Flow}
         self._links: set[Link] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -76,7 +86,9 @@ class TcpProxy(ServerThread):
 
     async def open(self) -> None:
         """Listen on the port."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, ssl=self._tls
+        )
 
     async def shut(self) -> None:
         """Refuse new connections and reset the open ones."""
@@ -181,6 +193,12 @@ class TcpProxy(ServerThread):
         finally:
             self._writers.discard(upstream)
             upstream.close()
+
+
+def _tls_context(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.cert, certificates.key)
+    return context
 
 
 async def _pump(

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import socket
 import threading
 import time
 from collections import Counter
@@ -46,6 +47,7 @@ from tests.servers.plugin import unique_name
 from tests.servers.readers import Received as Record
 from tests.servers.readers import read_event_hub
 from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tls import Certificates
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
@@ -315,6 +317,50 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     sink.open()
     send_until_ok(sink, events[5:])
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True])
+def test_clients_that_hang_while_they_connect_leave_nothing_behind(
+    event_hubs: EventHubs, event_hub: str, *, is_encrypted: bool
+) -> None:
+    # A peer that takes connections and says nothing.
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        endpoint = f"127.0.0.1:{peer.getsockname()[1]}"
+        settings = EventHubsSettings(
+            connection_string=encrypted(event_hubs) if is_encrypted else Secret(event_hubs.address),
+            custom_endpoint=f"sb://{endpoint}",
+            event_hub_name=event_hub,
+            partitioning="client",
+            connect_timeout_ms=100,
+        )
+        sink = EventHubsSink(settings, EventBusSettings())
+        for _ in range(5):
+            with pytest.raises(SinkUnavailableError):
+                sink.open()
+        wait_until(lambda: not threads_left(), "the threads left behind end")
+
+
+def test_hub_behind_tls_is_known_by_its_certificate(
+    event_hubs: EventHubs, event_hub: str, open_sink: OpenSink, certificates: Certificates
+) -> None:
+    with TcpProxy(event_hubs.endpoint, certificates=certificates) as proxy:
+        options = {
+            "connection_string": encrypted(event_hubs),
+            "custom_endpoint": f"sb://{proxy.endpoint}",
+            "event_hub_name": event_hub,
+        }
+        with pytest.raises(SinkUnavailableError, match="certificate"):
+            open_sink(**options)
+        sink = open_sink(ca=certificates.ca, **options)
+        events = events_for(event_hub, 10)
+        send_until_ok(sink, events)
+        sink.close(2)
+    assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
+
+
+def encrypted(namespace: EventHubs) -> Secret:
+    """Return the connection string of a namespace that is reached by TLS, as Azure's are."""
+    return Secret(namespace.address.replace(";UseDevelopmentEmulator=true", ""))
 
 
 def test_stopped_namespace_delays_events_until_it_is_back(

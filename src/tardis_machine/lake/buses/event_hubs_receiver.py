@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
-from azure.eventhub import EventData, EventHubConsumerClient, TransportType
+from azure.eventhub import EventData, EventHubConsumerClient
 
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.event_hubs.client import run_aside, within
+from tardis_machine.sinks.event_hubs.client import let_go, within
+from tardis_machine.sinks.event_hubs.connections import Connections, client_options, connections
 from tardis_machine.sinks.event_hubs.errors import FAILURES, read_error
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
@@ -35,7 +35,7 @@ class Hub:
         self._group = group
         self._credential = credential
         self._seconds = settings.request_timeout_ms / 1000
-        self._client: EventHubConsumerClient | None = None
+        self._made: tuple[EventHubConsumerClient, Connections] | None = None
         self._ids: list[str] | None = None
 
     def partition_ids(self) -> list[str]:
@@ -55,7 +55,7 @@ class Hub:
 
     def receive(self, partition: str, after: int) -> Iterator[list[EventData]]:
         """Yield events that follow a sequence number; an empty list when none comes for a while."""
-        client = self._make_client()
+        client, ways = self._make_client()
         receiver = Receiver(client, partition, after)
         receiver.start()
         last_seen = time.monotonic()
@@ -68,22 +68,22 @@ class Hub:
                     raise BusUnavailableError(f"Event Hubs sends nothing of {self._name}.")
         finally:
             receiver.stop()
-            run_aside(client.close)
+            let_go(client, ways)
 
     def close(self) -> None:
         """Close the connection."""
-        if self._client is not None:
-            run_aside(self._client.close)
-            self._client = None
+        if self._made is not None:
+            let_go(*self._made)
+            self._made = None
 
     def _called(self, ask: Callable[[EventHubConsumerClient], _T]) -> _T:
         client = self._open()
         return self._explained(lambda: within(self._seconds, lambda: ask(client)))
 
     def _open(self) -> EventHubConsumerClient:
-        if self._client is None:
-            self._client = self._explained(self._make_client)
-        return self._client
+        if self._made is None:
+            self._made = self._explained(self._make_client)
+        return self._made[0]
 
     def _explained(self, call: Callable[[], _T]) -> _T:
         try:
@@ -95,18 +95,21 @@ class Hub:
                 raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
             raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
 
-    def _make_client(self) -> EventHubConsumerClient:
-        settings, options = self._settings, _options(self._settings)
+    def _make_client(self) -> tuple[EventHubConsumerClient, Connections]:
+        settings, ways = self._settings, connections(self._settings)
+        options = client_options(settings, ways) | {"load_balancing_interval": CLAIM_SECONDS}
         if settings.connection_string is not None:
-            return EventHubConsumerClient.from_connection_string(
+            client = EventHubConsumerClient.from_connection_string(
                 settings.connection_string.reveal(),
                 self._group,
                 eventhub_name=self._name,
                 **options,
             )
-        return EventHubConsumerClient(
-            settings.host, self._name, self._group, self._credential, **options
-        )
+        else:
+            client = EventHubConsumerClient(
+                settings.host, self._name, self._group, self._credential, **options
+            )
+        return client, ways
 
 
 class Receiver:
@@ -160,28 +163,3 @@ class Receiver:
             except queue.Full:
                 continue
             return
-
-
-def _options(settings: EventHubsSettings) -> dict[str, Any]:
-    is_websocket = settings.is_websocket
-    options: dict[str, Any] = {
-        "retry_total": 0,
-        "auth_timeout": settings.connect_timeout_ms / 1000,
-        "load_balancing_interval": CLAIM_SECONDS,
-        "transport_type": TransportType.AmqpOverWebsocket if is_websocket else TransportType.Amqp,
-        "http_proxy": settings.proxy and _proxy(settings.proxy.reveal()),
-        "custom_endpoint_address": settings.custom_endpoint,
-        "connection_verify": settings.ca and str(settings.ca),
-    }
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _proxy(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    place = {"proxy_hostname": parts.hostname, "proxy_port": parts.port or 8080}
-    if not parts.username:
-        return place
-    return place | {
-        "username": unquote(parts.username),
-        "password": unquote(parts.password or ""),
-    }

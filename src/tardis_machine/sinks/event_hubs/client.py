@@ -5,21 +5,29 @@ a thread that is left behind when its time is over, together with its client.
 """
 
 import queue
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import structlog
-from azure.eventhub import EventDataBatch, EventHubProducerClient, TransportType
+from azure.eventhub import EventDataBatch, EventHubConsumerClient, EventHubProducerClient
 
 from tardis_machine.model.errors import MissingExtraError
+from tardis_machine.sinks.event_hubs.connections import (
+    Connections,
+    client_options,
+    connections,
+    shut,
+)
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
 log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
+
+_CLOSE_SECONDS = 5.0
 
 
 class Hub:
@@ -28,7 +36,9 @@ class Hub:
     def __init__(self, settings: EventHubsSettings, name: str, credential: Any) -> None:
         self._settings = settings
         self.name = name
-        self._client = _make_client(settings, name, credential)
+        self._connections = connections(settings)
+        options = client_options(settings, self._connections)
+        self._client = _make_client(settings, name, credential, options)
         self._ids: list[str] | None = None
         self._limit: int | None = None
         self.is_discarded = False
@@ -72,14 +82,19 @@ class Hub:
         self._client.close()
 
     def discard(self) -> None:
-        """Break the connections of a client that hangs, where it lets us, and close the rest."""
+        """Break the connections of a client that hangs, and close it."""
         self.is_discarded = True
-        # `close` waits for the call that hangs; closing what it waits for ends that call.
-        for producer in list(getattr(self._client, "_producers", {}).values()):
-            handler = getattr(producer, "_handler", None)
-            if handler is not None:
-                run_aside(handler.close)
+        self._connections.end()
+        for connection in self._plain_connections():
+            shut(connection)
         run_aside(self.close)
+
+    def _plain_connections(self) -> list[socket.socket]:
+        """Return the connections without TLS, as to an emulator, where the client shows them."""
+        found: list[Any] = list(getattr(self._client, "_producers", {}).values())
+        for name in ("_handler", "_connection", "_transport", "sock"):
+            found = [getattr(each, name, None) for each in found]
+        return [each for each in found if isinstance(each, socket.socket)]
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
@@ -112,6 +127,17 @@ def run_aside(call: Callable[[], object]) -> None:
     _start(run)
 
 
+def let_go(client: EventHubProducerClient | EventHubConsumerClient, ways: Connections) -> None:
+    """Close a client aside; one that takes too long loses its connections."""
+
+    def close() -> None:
+        with suppress(TimeoutError):
+            within(_CLOSE_SECONDS, client.close)
+        ways.end()
+
+    run_aside(close)
+
+
 def _start(run: Callable[[], None]) -> None:
     threading.Thread(target=run, name="event-hubs", daemon=True).start()
 
@@ -137,35 +163,11 @@ def make_credential(settings: EventHubsSettings) -> Any:
     return kinds[settings.credential]()
 
 
-def _make_client(settings: EventHubsSettings, hub: str, credential: Any) -> EventHubProducerClient:
-    options = _options(settings)
+def _make_client(
+    settings: EventHubsSettings, hub: str, credential: Any, options: dict[str, Any]
+) -> EventHubProducerClient:
     if settings.connection_string is not None:
         return EventHubProducerClient.from_connection_string(
             settings.connection_string.reveal(), eventhub_name=hub, **options
         )
     return EventHubProducerClient(settings.host, hub, credential, **options)
-
-
-def _options(settings: EventHubsSettings) -> dict[str, Any]:
-    options: dict[str, Any] = {
-        "retry_total": 0,
-        "retry_backoff_factor": 0,
-        "auth_timeout": settings.connect_timeout_ms / 1000,
-        "transport_type": (
-            TransportType.AmqpOverWebsocket if settings.is_websocket else TransportType.Amqp
-        ),
-        "http_proxy": _proxy(settings),
-        "custom_endpoint_address": settings.custom_endpoint,
-        "connection_verify": settings.ca and str(settings.ca),
-    }
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _proxy(settings: EventHubsSettings) -> dict[str, Any] | None:
-    if settings.proxy is None:
-        return None
-    parts = urlsplit(settings.proxy.reveal())
-    proxy: dict[str, Any] = {"proxy_hostname": parts.hostname, "proxy_port": parts.port or 8080}
-    if parts.username:
-        proxy |= {"username": unquote(parts.username), "password": unquote(parts.password or "")}
-    return proxy

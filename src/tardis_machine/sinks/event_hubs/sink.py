@@ -64,17 +64,18 @@ class EventHubsSink:
         if not self._is_open:
             return [_CLOSED] * len(events)
         results: dict[int, Result] = {}
-        links: dict[tuple[str, str | None], list[Group]] = {}
+        links: dict[tuple[Hub, str | None], list[Group]] = {}
         for name, members in _by_hub(self._sendable(events, results)).items():
             try:
-                groups = list(self._groups(name, members))
+                hub = self._hub(name)
+                groups = list(self._groups(hub, members))
             except FAILURES as error:
                 result = read_error(error, is_sent=False, events=1)
                 results |= dict.fromkeys((place for place, _ in members), result)
                 continue
             for group in groups:
-                links.setdefault((name, group.partition_id), []).append(group)
-        results |= self._ship([(self._hub(name), groups) for (name, _), groups in links.items()])
+                links.setdefault((hub, group.partition_id), []).append(group)
+        results |= self._ship([(hub, groups) for (hub, _), groups in links.items()])
         return [results[place] for place in range(len(events))]
 
     def idle(self, seconds: float) -> None:
@@ -107,7 +108,7 @@ class EventHubsSink:
             else:
                 yield place, event
 
-    def _groups(self, hub: str, members: Sequence[Member]) -> Iterator[Group]:
+    def _groups(self, hub: Hub, members: Sequence[Member]) -> Iterator[Group]:
         """Yield the events of a hub in groups whose order must be kept."""
         partitioning = self._settings.partitioning
         if partitioning == "round-robin":
@@ -122,8 +123,7 @@ class EventHubsSink:
         for name, found in sorted_members.items():
             yield Group(found, partition_id=name) if ids else Group(found, key=name)
 
-    def _partition_ids(self, name: str) -> list[str]:
-        hub = self._hub(name)
+    def _partition_ids(self, hub: Hub) -> list[str]:
         try:
             return within(self._connect_seconds, hub.partition_ids)
         except TimeoutError:

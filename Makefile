@@ -8,7 +8,7 @@ PYTEST ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format proto bench bench-reference soak docs lock clean
+.PHONY: help setup demo servers test lint format proto bench bench-reference soak docs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -22,8 +22,10 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/bootstrap.py
 demo: setup  ## see it work, offline
 	@$(BIN)/tardis-machine demo
 
-test: setup  ## run every test that does not take long; needs Java 17 for the broker tests
-	@if [ -f tests/servers/obtain.py ]; then $(BIN)/python -m tests.servers.obtain; fi
+servers: setup  ## fetch the servers that tests and benchmarks start
+	@$(BIN)/python -m tests.servers.obtain
+
+test: servers  ## run every test that does not take long; needs Java 17 for the broker tests
 	$(BIN)/python -m pytest -m "not soak and not live" $(PYTEST)
 
 lint: setup  ## check style, types, layers, generated files and documents
@@ -42,13 +44,13 @@ format: setup  ## format the code and apply safe fixes
 proto: setup  ## format, lint, compare and generate the Bronze schemas
 	$(BIN)/python scripts/proto.py
 
-bench: setup  ## measure; BENCH="--write compute" keeps one result in docs/performance.md
+bench: servers  ## measure; BENCH="--write compute" keeps one result in docs/performance.md
 	$(BIN)/python -m benchmarks $(BENCH)
 
 bench-reference: setup  ## compare with another server; REFERENCE='command with {port}'
 	$(BIN)/python -m benchmarks.replay --reference "$$REFERENCE" $(BENCH)
 
-soak: setup  ## run the tests that take too long for every run
+soak: servers  ## run the tests that take too long for every run
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
 docs: setup  ## write the documents that come from declarations

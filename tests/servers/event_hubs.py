@@ -20,6 +20,7 @@ from tests.servers.faults import FaultPlan
 from tests.servers.threaded import ServerThread
 
 KEY_NAME = "tester"
+WITHOUT_TLS = ";UseDevelopmentEmulator=true"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 GREETING_SECONDS = 10
 
@@ -46,6 +47,11 @@ class EventHubs(ServerThread):
     def address_at(self, endpoint: str) -> str:
         """Return the connection string."""
         return connection_string(endpoint, self._key)
+
+    @property
+    def tls_address(self) -> str:
+        """Return the connection string for clients that come by TLS, as to Azure."""
+        return self.address.removesuffix(WITHOUT_TLS)
 
     def create_hub(self, name: str, partitions: int = 2) -> str:
         """Create a hub and return its name."""
@@ -163,7 +169,7 @@ def connection_string(endpoint: str, key: str) -> str:
     """Return a connection string; the emulator mark lets the client use a port without TLS."""
     return (
         f"Endpoint=sb://{endpoint};SharedAccessKeyName={KEY_NAME};"
-        f"SharedAccessKey={key};UseDevelopmentEmulator=true"
+        f"SharedAccessKey={key}{WITHOUT_TLS}"
     )
 
 

@@ -218,6 +218,7 @@ async def _pump(
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     connection = writer.get_extra_info("socket")
-    with suppress(OSError):
+    # One of TLS has none when it has ended.
+    with suppress(OSError, AttributeError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
     writer.transport.abort()

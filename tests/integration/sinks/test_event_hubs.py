@@ -326,8 +326,9 @@ def test_clients_that_hang_while_they_connect_leave_nothing_behind(
     # A peer that takes connections and says nothing.
     with socket.create_server(("127.0.0.1", 0)) as peer:
         endpoint = f"127.0.0.1:{peer.getsockname()[1]}"
+        address = event_hubs.tls_address if is_encrypted else event_hubs.address
         settings = EventHubsSettings(
-            connection_string=encrypted(event_hubs) if is_encrypted else Secret(event_hubs.address),
+            connection_string=Secret(address),
             custom_endpoint=f"sb://{endpoint}",
             event_hub_name=event_hub,
             partitioning="client",
@@ -345,7 +346,7 @@ def test_hub_behind_tls_is_known_by_its_certificate(
 ) -> None:
     with TcpProxy(event_hubs.endpoint, certificates=certificates) as proxy:
         options = {
-            "connection_string": encrypted(event_hubs),
+            "connection_string": Secret(event_hubs.tls_address),
             "custom_endpoint": f"sb://{proxy.endpoint}",
             "event_hub_name": event_hub,
         }
@@ -356,11 +357,6 @@ def test_hub_behind_tls_is_known_by_its_certificate(
         send_until_ok(sink, events)
         sink.close(2)
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
-
-
-def encrypted(namespace: EventHubs) -> Secret:
-    """Return the connection string of a namespace that is reached by TLS, as Azure's are."""
-    return Secret(namespace.address.replace(";UseDevelopmentEmulator=true", ""))
 
 
 def test_stopped_namespace_delays_events_until_it_is_back(

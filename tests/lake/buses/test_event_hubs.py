@@ -1,14 +1,18 @@
 """The reader of Event Hubs, held to the contract of all readers."""
 
+import socket
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from proton import Message
 
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
+from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.event_hubs import EventHubsBus
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.model.settings import Secret
@@ -24,6 +28,8 @@ from tests.contract.bus_readers import (
 from tests.servers.event_hubs import EventHubs
 from tests.servers.event_hubs_store import Partition
 from tests.servers.plugin import unique_name
+from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
 
@@ -152,3 +158,34 @@ def test_refused_login_shows_no_key(readable: EventHubsUnderTest) -> None:
     with pytest.raises(BusError, match="refuses") as caught:
         MicroBatches(readable.bus, POLICY).run()
     assert readable.secrets[0] not in str(caught.value)
+
+
+def test_hub_behind_tls_is_read(readable: EventHubsUnderTest, certificates: Certificates) -> None:
+    readable.write(numbered(20))
+    with TcpProxy(readable.server.endpoint, certificates=certificates) as proxy:
+        settings = by_tls(readable, proxy.endpoint, ca=certificates.ca)
+        rows = MicroBatches(EventHubsBus(settings), POLICY).run()
+    assert all_envelopes(rows) == Counter(numbered(20))
+
+
+def test_client_before_a_silent_peer_leaves_nothing_behind(readable: EventHubsUnderTest) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        endpoint = f"127.0.0.1:{peer.getsockname()[1]}"
+        client = EventHubsBus(by_tls(readable, endpoint, request_timeout_ms=100)).connect()
+        for _ in range(3):
+            with pytest.raises(BusUnavailableError):
+                client.spans()
+        deadline = time.monotonic() + 60
+        while any(thread.name == "event-hubs" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline, "threads are left behind"
+            time.sleep(0.05)
+
+
+def by_tls(bus: EventHubsUnderTest, endpoint: str, **options: Any) -> EventHubsSettings:
+    """Return the settings of a bus for another way to it."""
+    return replace(
+        bus.settings,
+        connection_string=Secret(bus.server.tls_address),
+        custom_endpoint=f"sb://{endpoint}",
+        **options,
+    )

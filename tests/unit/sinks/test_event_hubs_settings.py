@@ -13,7 +13,7 @@ from tardis_machine.app.loading import load_settings
 from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.event_hubs.client import make_credential, within
-from tardis_machine.sinks.event_hubs.connections import client_options, connections
+from tardis_machine.sinks.event_hubs.connections import client_options, make_connections
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.kafka.sink import KafkaSink
@@ -122,7 +122,7 @@ def test_every_name_of_an_option_is_understood() -> None:
 
 def test_proxy_makes_it_a_websocket_and_its_login_is_decoded() -> None:
     settings = EventHubsSettings(**ON, proxy=Secret("http://us%40er:p%3Aw@proxy:3128"))
-    options = client_options(settings, connections(settings))
+    options = client_options(settings, make_connections(settings))
     assert options["transport_type"] is TransportType.AmqpOverWebsocket
     assert options["http_proxy"] == {
         "proxy_hostname": "proxy",
@@ -134,7 +134,7 @@ def test_proxy_makes_it_a_websocket_and_its_login_is_decoded() -> None:
 
 def test_clients_own_retries_are_off() -> None:
     settings = EventHubsSettings(**ON)
-    options = client_options(settings, connections(settings))
+    options = client_options(settings, make_connections(settings))
     assert (options["retry_total"], options["retry_backoff_factor"]) == (0, 0)
     assert options["transport_type"] is TransportType.Amqp
 

@@ -5,14 +5,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from azure.eventhub import EventData, EventHubConsumerClient
 
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.event_hubs.client import let_go, within
-from tardis_machine.sinks.event_hubs.connections import Connections, client_options, connections
+from tardis_machine.sinks.event_hubs.client import run_aside, within
+from tardis_machine.sinks.event_hubs.connections import (
+    Connections,
+    client_options,
+    make_connections,
+)
 from tardis_machine.sinks.event_hubs.errors import FAILURES, read_error
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
@@ -26,6 +30,13 @@ CLAIM_SECONDS = 1.0
 _T = TypeVar("_T")
 
 
+class Consumer(NamedTuple):
+    """A client and its connections."""
+
+    client: EventHubConsumerClient
+    connections: Connections
+
+
 class Hub:
     """The consumer side of one hub; every call ends in time, whatever its client does."""
 
@@ -35,7 +46,7 @@ class Hub:
         self._group = group
         self._credential = credential
         self._seconds = settings.request_timeout_ms / 1000
-        self._made: tuple[EventHubConsumerClient, Connections] | None = None
+        self._consumer: Consumer | None = None
         self._ids: list[str] | None = None
 
     def partition_ids(self) -> list[str]:
@@ -55,8 +66,8 @@ class Hub:
 
     def receive(self, partition: str, after: int) -> Iterator[list[EventData]]:
         """Yield events that follow a sequence number; an empty list when none comes for a while."""
-        client, ways = self._make_client()
-        receiver = Receiver(client, partition, after)
+        consumer = self._make_consumer()
+        receiver = Receiver(consumer.client, partition, after)
         receiver.start()
         last_seen = time.monotonic()
         try:
@@ -66,38 +77,46 @@ class Hub:
                 last_seen = time.monotonic() if events else last_seen
                 if time.monotonic() - last_seen > self._seconds:
                     raise BusUnavailableError(f"Event Hubs sends nothing of {self._name}.")
+        except BusUnavailableError:
+            consumer.connections.end()
+            raise
         finally:
             receiver.stop()
-            let_go(client, ways)
+            run_aside(consumer.client.close)
 
     def close(self) -> None:
         """Close the connection."""
-        if self._made is not None:
-            let_go(*self._made)
-            self._made = None
+        if self._consumer is not None:
+            run_aside(self._consumer.client.close)
+            self._consumer = None
+
+    def _discard(self) -> None:
+        if self._consumer is not None:
+            self._consumer.connections.end()
+        self.close()
 
     def _called(self, ask: Callable[[EventHubConsumerClient], _T]) -> _T:
         client = self._open()
         return self._explained(lambda: within(self._seconds, lambda: ask(client)))
 
     def _open(self) -> EventHubConsumerClient:
-        if self._made is None:
-            self._made = self._explained(self._make_client)
-        return self._made[0]
+        if self._consumer is None:
+            self._consumer = self._explained(self._make_consumer)
+        return self._consumer.client
 
     def _explained(self, call: Callable[[], _T]) -> _T:
         try:
             return call()
         except FAILURES as error:
-            self.close()
+            self._discard()
             result = read_error(error, is_sent=False, events=1)
             if result.outcome in (Outcome.BAD_TARGET, Outcome.BAD_RECORD):
                 raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
             raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
 
-    def _make_client(self) -> tuple[EventHubConsumerClient, Connections]:
-        settings, ways = self._settings, connections(self._settings)
-        options = client_options(settings, ways) | {"load_balancing_interval": CLAIM_SECONDS}
+    def _make_consumer(self) -> Consumer:
+        settings, connections = self._settings, make_connections(self._settings)
+        options = client_options(settings, connections) | {"load_balancing_interval": CLAIM_SECONDS}
         if settings.connection_string is not None:
             client = EventHubConsumerClient.from_connection_string(
                 settings.connection_string.reveal(),
@@ -109,7 +128,7 @@ class Hub:
             client = EventHubConsumerClient(
                 settings.host, self._name, self._group, self._credential, **options
             )
-        return client, ways
+        return Consumer(client, connections)
 
 
 class Receiver:

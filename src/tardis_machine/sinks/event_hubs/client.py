@@ -12,22 +12,15 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
-from azure.eventhub import EventDataBatch, EventHubConsumerClient, EventHubProducerClient
+from azure.eventhub import EventDataBatch, EventHubProducerClient
 
 from tardis_machine.model.errors import MissingExtraError
-from tardis_machine.sinks.event_hubs.connections import (
-    Connections,
-    client_options,
-    connections,
-    shut,
-)
+from tardis_machine.sinks.event_hubs.connections import client_options, make_connections, shut
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 
 log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
-
-_CLOSE_SECONDS = 5.0
 
 
 class Hub:
@@ -36,7 +29,7 @@ class Hub:
     def __init__(self, settings: EventHubsSettings, name: str, credential: Any) -> None:
         self._settings = settings
         self.name = name
-        self._connections = connections(settings)
+        self._connections = make_connections(settings)
         options = client_options(settings, self._connections)
         self._client = _make_client(settings, name, credential, options)
         self._ids: list[str] | None = None
@@ -125,17 +118,6 @@ def run_aside(call: Callable[[], object]) -> None:
             call()
 
     _start(run)
-
-
-def let_go(client: EventHubProducerClient | EventHubConsumerClient, ways: Connections) -> None:
-    """Close a client aside; one that takes too long loses its connections."""
-
-    def close() -> None:
-        with suppress(TimeoutError):
-            within(_CLOSE_SECONDS, client.close)
-        ways.end()
-
-    run_aside(close)
 
 
 def _start(run: Callable[[], None]) -> None:

@@ -52,7 +52,7 @@ class Connections(ssl.SSLContext):
             shut(each)
 
 
-def connections(settings: EventHubsSettings) -> Connections:
+def make_connections(settings: EventHubsSettings) -> Connections:
     """Return the connections of a new client."""
     made = Connections(ssl.PROTOCOL_TLS_CLIENT)
     made.load_verify_locations(settings.ca or certifi.where())

@@ -341,6 +341,23 @@ def test_clients_that_hang_while_they_connect_leave_nothing_behind(
         wait_until(lambda: not threads_left(), "the threads left behind end")
 
 
+def test_clients_whose_connections_lead_nowhere_leave_nothing_behind(
+    event_hubs: EventHubs, event_hub: str, open_sink: OpenSink, tcp_proxy: MakeProxy
+) -> None:
+    proxy = tcp_proxy(event_hubs.endpoint)
+    sink = open_sink(
+        connection_string=Secret(event_hubs.address_at(proxy.endpoint)),
+        event_hub_name=event_hub,
+        request_timeout_ms=100,
+    )
+    events = events_for(event_hub, 20, symbols=SYMBOLS)
+    for _ in range(4):
+        # Also those that the clients left behind have opened since.
+        proxy.forget()
+        send_until_ok(sink, events)
+    wait_until(lambda: not threads_left(), "the threads left behind end")
+
+
 def test_hub_behind_tls_is_known_by_its_certificate(
     event_hubs: EventHubs, event_hub: str, open_sink: OpenSink, certificates: Certificates
 ) -> None:

@@ -22,6 +22,8 @@ log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
 
+_SHUT_EVERY_SECONDS = 0.2
+
 
 class Hub:
     """The client of one hub. Calls block, and may not return: see `within`."""
@@ -78,9 +80,15 @@ class Hub:
         """Break the connections of a client that hangs, and close it."""
         self.is_discarded = True
         self._connections.end()
-        for connection in self._plain_connections():
-            shut(connection)
-        run_aside(self.close)
+        run_aside(self._end)
+
+    def _end(self) -> None:
+        """Close the client; its calls connect once more by themselves before they give up."""
+        closing = run_aside(self.close)
+        while closing.is_alive():
+            for connection in self._plain_connections():
+                shut(connection)
+            closing.join(_SHUT_EVERY_SECONDS)
 
     def _plain_connections(self) -> list[socket.socket]:
         """Return the connections without TLS, as to an emulator, where the client shows them."""
@@ -110,18 +118,20 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     return value  # type: ignore[return-value]
 
 
-def run_aside(call: Callable[[], object]) -> None:
+def run_aside(call: Callable[[], object]) -> threading.Thread:
     """Make a call whose outcome nobody waits for."""
 
     def run() -> None:
         with suppress(Exception):
             call()
 
-    _start(run)
+    return _start(run)
 
 
-def _start(run: Callable[[], None]) -> None:
-    threading.Thread(target=run, name="event-hubs", daemon=True).start()
+def _start(run: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=run, name="event-hubs", daemon=True)
+    thread.start()
+    return thread
 
 
 def make_credential(settings: EventHubsSettings) -> Any:

@@ -77,7 +77,7 @@ class TcpProxy(ServerThread):
     ) -> None:
         super().__init__(port=port)
         self._target = target
-        self._tls = certificates and _tls_context(certificates)
+        self._tls = certificates and server_context(certificates)
         self._lanes = {flow: Lane() for flow in Flow}
         self._links: set[Link] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -195,7 +195,8 @@ class TcpProxy(ServerThread):
             upstream.close()
 
 
-def _tls_context(certificates: Certificates) -> ssl.SSLContext:
+def server_context(certificates: Certificates) -> ssl.SSLContext:
+    """Return what a server that speaks TLS needs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.cert, certificates.key)
     return context

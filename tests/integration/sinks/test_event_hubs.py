@@ -48,6 +48,7 @@ from tests.servers.readers import Received as Record
 from tests.servers.readers import read_event_hub
 from tests.servers.tcp_proxy import TcpProxy
 from tests.servers.tls import Certificates
+from tests.servers.websocket_bridge import WebSocketBridge
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
@@ -372,6 +373,24 @@ def test_hub_behind_tls_is_known_by_its_certificate(
         sink = open_sink(ca=certificates.ca, **options)
         events = events_for(event_hub, 10)
         send_until_ok(sink, events)
+        sink.close(2)
+    assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
+
+
+def test_hub_is_reached_by_websocket(
+    event_hubs: EventHubs, event_hub: str, open_sink: OpenSink, certificates: Certificates
+) -> None:
+    with WebSocketBridge(event_hubs.endpoint, certificates) as bridge:
+        sink = open_sink(
+            connection_string=Secret(event_hubs.tls_address),
+            custom_endpoint=f"sb://{bridge.endpoint}/$servicebus/websocket/",
+            event_hub_name=event_hub,
+            transport="amqp-websockets",
+            ca=certificates.ca,
+        )
+        events = events_for(event_hub, 10)
+        send_until_ok(sink, events)
+        assert bridge.connections_total > 0
         sink.close(2)
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
 

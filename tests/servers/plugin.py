@@ -19,7 +19,7 @@ import pytest
 
 from tests.servers.elsewhere import Elsewhere
 from tests.servers.process import free_port
-from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tcp_proxy import MakeProxy, TcpProxy
 
 if TYPE_CHECKING:
     from tests.servers.event_hubs import EventHubs
@@ -76,7 +76,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.fixture
-def tcp_proxy() -> Iterator[Callable[[str], TcpProxy]]:
+def tcp_proxy() -> Iterator[MakeProxy]:
     """Give a function that starts a TCP proxy before an endpoint."""
     with ExitStack() as proxies:
         yield lambda endpoint: proxies.enter_context(TcpProxy(endpoint))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 from tests.servers.threaded import ServerThread
 from tests.servers.tls import Certificates
@@ -193,6 +194,10 @@ class TcpProxy(ServerThread):
         finally:
             self._writers.discard(upstream)
             upstream.close()
+
+
+MakeProxy: TypeAlias = Callable[[str], TcpProxy]
+"""Starts a proxy before a host and port."""
 
 
 def server_context(certificates: Certificates) -> ssl.SSLContext:

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from tests.servers.kinesis import LOGIN, Kinesis
 from tests.servers.nats import Nats
 from tests.servers.plugin import unique_name
 from tests.servers.redis import Redis
-from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tcp_proxy import MakeProxy, TcpProxy
 from tests.soak.publishing_buses import (
     PARTITIONS,
     create_kinesis_stream,
@@ -53,8 +53,6 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.timeout(SECONDS * 2 + 1800),
 ]
-
-MakeProxy = Callable[[str], TcpProxy]
 
 
 @pytest.fixture(scope="session")

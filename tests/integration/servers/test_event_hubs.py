@@ -1,7 +1,7 @@
 """The Event Hubs namespace of the tests, seen by azure-eventhub."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -20,7 +20,7 @@ from tests.servers.event_hubs_faults import DETACH_FORCED, SERVER_BUSY, Fault, H
 from tests.servers.event_hubs_process import EventHubsProcess
 from tests.servers.faults import AbortAfter, AbortBefore, Delay
 from tests.servers.readers import read_event_hub
-from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tcp_proxy import MakeProxy
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
@@ -193,7 +193,7 @@ def test_missing_hub_is_not_found(event_hubs: EventHubs) -> None:
 
 
 def test_client_works_through_a_tcp_proxy(
-    event_hubs: EventHubs, event_hub: str, tcp_proxy: Callable[[str], TcpProxy]
+    event_hubs: EventHubs, event_hub: str, tcp_proxy: MakeProxy
 ) -> None:
     proxy = tcp_proxy(event_hubs.endpoint)
     send_once(event_hubs.address_at(proxy.endpoint), event_hub, "through")

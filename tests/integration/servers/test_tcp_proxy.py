@@ -1,7 +1,7 @@
 """The TCP fault proxy, before a real Redis and a real Kafka."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import redis.asyncio
@@ -13,13 +13,13 @@ from redis.exceptions import ConnectionError, TimeoutError
 from tests.servers.kafka import Kafka
 from tests.servers.readers import read_kafka
 from tests.servers.redis import Redis
-from tests.servers.tcp_proxy import Flow, TcpProxy
+from tests.servers.tcp_proxy import Flow, MakeProxy, TcpProxy
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def proxy(redis_server: Redis, tcp_proxy: Callable[[str], TcpProxy]) -> TcpProxy:
+def proxy(redis_server: Redis, tcp_proxy: MakeProxy) -> TcpProxy:
     return tcp_proxy(redis_server.endpoint)
 
 

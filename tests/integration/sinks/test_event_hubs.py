@@ -46,14 +46,13 @@ from tests.servers.faults import AbortAfter, AbortBefore, Delay
 from tests.servers.plugin import unique_name
 from tests.servers.readers import Received as Record
 from tests.servers.readers import read_event_hub
-from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tcp_proxy import MakeProxy, TcpProxy
 from tests.servers.tls import Certificates
 from tests.servers.websocket_bridge import WebSocketBridge
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
 OpenSink = Callable[..., EventHubsSink]
-MakeProxy = Callable[[str], TcpProxy]
 SYMBOLS = tuple(f"S{number}" for number in range(12))
 
 

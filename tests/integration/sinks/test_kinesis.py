@@ -45,13 +45,12 @@ from tests.servers.kinesis_faults import (
 )
 from tests.servers.plugin import unique_name
 from tests.servers.readers import read_kinesis
-from tests.servers.tcp_proxy import TcpProxy
+from tests.servers.tcp_proxy import MakeProxy, TcpProxy
 from tests.servers.threaded import ServerThread
 
 pytestmark = pytest.mark.broker
 
 OpenSink = Callable[..., KinesisSink]
-MakeProxy = Callable[[str], TcpProxy]
 SYMBOLS = tuple(f"S{number}" for number in range(20))
 
 

@@ -34,13 +34,12 @@ from tests.servers.plugin import unique_name
 from tests.servers.process import free_port
 from tests.servers.readers import Received as Message
 from tests.servers.readers import connect_nats, read_nats
-from tests.servers.tcp_proxy import Flow, TcpProxy
+from tests.servers.tcp_proxy import Flow, MakeProxy, TcpProxy
 from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
 
 OpenSink = Callable[..., NatsSink]
-MakeProxy = Callable[[str], TcpProxy]
 SECONDS = 120
 
 

@@ -28,7 +28,7 @@ from tests.servers.plugin import unique_name
 from tests.servers.readers import Received as Entry
 from tests.servers.readers import read_redis, read_redis_cluster
 from tests.servers.redis import Redis, RedisCluster
-from tests.servers.tcp_proxy import Flow, TcpProxy
+from tests.servers.tcp_proxy import Flow, MakeProxy, TcpProxy
 from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
@@ -37,7 +37,6 @@ LARGE_BYTES = 64_000_000
 """For batches that hold events of unusual size."""
 
 OpenSink = Callable[..., RedisSink]
-MakeProxy = Callable[[str], TcpProxy]
 
 
 class RedisUnderTest(ServerUnderTest):

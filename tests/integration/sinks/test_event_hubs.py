@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -319,9 +320,12 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True])
+@pytest.mark.parametrize(
+    ("is_encrypted", "transport"),
+    [(False, "amqp"), (True, "amqp"), (True, "amqp-websockets")],
+)
 def test_clients_that_hang_while_they_connect_leave_nothing_behind(
-    event_hubs: EventHubs, event_hub: str, *, is_encrypted: bool
+    event_hubs: EventHubs, event_hub: str, transport: Any, *, is_encrypted: bool
 ) -> None:
     # A peer that takes connections and says nothing.
     with socket.create_server(("127.0.0.1", 0)) as peer:
@@ -331,7 +335,7 @@ def test_clients_that_hang_while_they_connect_leave_nothing_behind(
             connection_string=Secret(address),
             custom_endpoint=f"sb://{endpoint}",
             event_hub_name=event_hub,
-            partitioning="client",
+            transport=transport,
             connect_timeout_ms=100,
         )
         sink = EventHubsSink(settings, EventBusSettings())
@@ -374,6 +378,15 @@ def test_hub_behind_tls_is_known_by_its_certificate(
         send_until_ok(sink, events)
         sink.close(2)
     assert set(stored_ids(event_hubs, event_hub)) == set(ids(events))
+
+
+def test_authorities_that_are_none_are_named(
+    event_hub: str, open_sink: OpenSink, tmp_path: Path
+) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("no certificate")
+    with pytest.raises(SinkUnavailableError, match="certificate"):
+        open_sink(event_hub_name=event_hub, ca=ca)
 
 
 def test_hub_is_reached_by_websocket(

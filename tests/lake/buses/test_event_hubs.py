@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from tests.contract.bus_readers import (
     all_envelopes,
     numbered,
 )
+from tests.contract.sinks import wait_until
 from tests.servers.event_hubs import EventHubs
 from tests.servers.event_hubs_store import Partition
 from tests.servers.plugin import unique_name
@@ -175,10 +175,10 @@ def test_client_before_a_silent_peer_leaves_nothing_behind(readable: EventHubsUn
         for _ in range(3):
             with pytest.raises(BusUnavailableError):
                 client.spans()
-        deadline = time.monotonic() + 60
-        while any(thread.name == "event-hubs" for thread in threading.enumerate()):
-            assert time.monotonic() < deadline, "threads are left behind"
-            time.sleep(0.05)
+        wait_until(
+            lambda: all(thread.name != "event-hubs" for thread in threading.enumerate()),
+            "the threads left behind end",
+        )
 
 
 def by_tls(bus: EventHubsUnderTest, endpoint: str, **options: Any) -> EventHubsSettings:

@@ -66,7 +66,7 @@ class Hub:
 
     def receive(self, partition: str, after: int) -> Iterator[list[EventData]]:
         """Yield events that follow a sequence number; an empty list when none comes for a while."""
-        consumer = self._make_consumer()
+        consumer = self._explained(self._make_consumer)
         receiver = Receiver(consumer.client, partition, after)
         receiver.start()
         last_seen = time.monotonic()

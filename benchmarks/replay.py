@@ -23,7 +23,7 @@ import aiohttp
 import orjson
 
 from benchmarks.processes import cpu_seconds, free_ports, rss_mb, running, wait_until_healthy
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.model.requests import Filter
 from tardis_machine.sources.simulator import SimulatorSettings, simulate_minutes

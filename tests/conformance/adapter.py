@@ -10,15 +10,15 @@ from tardis_machine.compute.combine import Merger, local_keys
 from tardis_machine.compute.grouping import decimal_places
 from tardis_machine.compute.order_book import CrossedRemoval, OrderBook
 from tardis_machine.compute.pipeline import Computables
-from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import (
     accepted_symbols,
     filters_hash,
     filters_query,
     optimize_filters,
 )
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
-from tardis_machine.exchanges.versions import make_mappers, replay_filters, version_at
+from tardis_machine.exchanges.lines import LOCAL_DIGITS
+from tardis_machine.exchanges.registry import REGISTRY
+from tardis_machine.exchanges.versions import format_at, make_normalizer, replay_filters, version_at
 from tardis_machine.model.control import Disconnect, decode_lines, encode_lines
 from tardis_machine.model.data_types import (
     BookSnapshotSpec,
@@ -63,8 +63,7 @@ def normalize(
         local = step["localTimestamp"] if realtime else local_text(step["line"])
         if normalizer is None:
             start_us = parse_us(at or local)
-            mappers = make_mappers(known, normalizers, start_us, NOW_US, is_live=realtime)
-            normalizer = Normalizer(known, mappers)
+            normalizer = make_normalizer(known, normalizers, start_us, NOW_US, is_live=realtime)
         records: list[Record] = []
         try:
             if realtime:
@@ -173,8 +172,10 @@ def order_book(options: dict[str, bool], updates: list[dict[str, Any]]) -> Itera
 
 def map_subscription(exchange: str, from_: str, message: Any) -> dict[str, Any]:
     """Map one native subscribe message."""
-    subscription = REGISTRY[exchange].subscription
-    mapped = subscription(message, parse_us(from_)) if subscription else None
+    known = REGISTRY[exchange]
+    if not known.has_mappers:
+        return {"handled": False, "filters": []}
+    mapped = format_at(known, parse_us(from_), NOW_US).read_subscribe(message)
     return {"handled": mapped is not None, "filters": msgspec.to_builtins(mapped or [])}
 
 

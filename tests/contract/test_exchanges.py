@@ -5,31 +5,53 @@ fails until it has golden files for each of its data types.
 """
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges import REGISTRY
-from tardis_machine.exchanges.filters import accepted_symbols
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, MESSAGE_START, Normalizer
+from tardis_machine.exchanges.filters import accepted_symbols, optimize_filters
+from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.spec import Exchange
-from tardis_machine.exchanges.versions import make_mappers, replay_filters
+from tardis_machine.exchanges.versions import (
+    format_at,
+    make_normalizer,
+    replay_filters,
+    switches_us,
+    venue_of,
+    version_at,
+)
 from tardis_machine.model.control import decode_lines, encode_lines
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter
-from tests.golden.cases import NOW_US, golden_files, map_steps, new_normalizer, read_steps
+from tardis_machine.model.time import us_text
+from tests.golden.cases import (
+    NOW_US,
+    golden_files,
+    map_steps,
+    new_normalizer,
+    read_steps,
+    recorded_us,
+)
 
-MAPPED = [exchange for exchange in REGISTRY.values() if exchange.venue is not None]
+MAPPED = [exchange for exchange in REGISTRY.values() if exchange.has_mappers]
 GOLDEN = [
     pytest.param(exchange, path, id=f"{exchange.id}-{path.stem}")
     for exchange in MAPPED
     for path in golden_files(exchange.id)
 ]
+GENERATIONS = [
+    pytest.param(exchange, at_us, id=f"{exchange.id}-{us_text(at_us)[:10]}")
+    for exchange in MAPPED
+    for at_us in (0, *switches_us(exchange, exchange.data_types))
+]
+STREAMED = [exchange for exchange in MAPPED if venue_of(exchange).feed is not None]
 SYMBOLS = ("BTC-USD", "eth_usdt")
-LINE_START = b"2024-03-01T00:00:00.0000000Z "
+UNKNOWN_TAG = "nobody,knows.this"
 
 
 def in_other_form(value: Any) -> Any:
@@ -47,15 +69,20 @@ def rewritten(line: bytes) -> bytes:
     return line[:MESSAGE_START] + json.dumps(message, separators=(" , ", " : ")).encode()
 
 
-def lines_of(path: Path) -> list[bytes]:
-    """Return the data lines of a golden file, without disconnects."""
-    return [step.line for step in read_steps(path) if step.line]
+def line_at(at_us: int, message: bytes) -> bytes:
+    """Record a message at a time."""
+    return f"{us_text(at_us)[:LOCAL_DIGITS]}0Z ".encode() + message
 
 
-def first_connection(path: Path) -> list[bytes]:
-    """Return the lines of a golden file up to the first disconnect."""
-    lines = [step.line for step in read_steps(path)]
-    return lines[: lines.index(b"")] if b"" in lines else lines
+def connections(path: Path) -> list[list[bytes]]:
+    """Return the lines of a golden file by connection."""
+    found: list[list[bytes]] = [[]]
+    for step in read_steps(path):
+        if step.line:
+            found[-1].append(step.line)
+        else:
+            found.append([])
+    return [lines for lines in found if lines]
 
 
 def mapped(exchange: Exchange, lines: list[bytes]) -> list[Record]:
@@ -65,61 +92,103 @@ def mapped(exchange: Exchange, lines: list[bytes]) -> list[Record]:
     return records
 
 
+def mapped_type(exchange: Exchange, data_type: str, lines: list[bytes]) -> list[Record]:
+    """Return the records of one data type alone."""
+    records: list[Record] = []
+    start_us = recorded_us(lines[0])
+    normalizer = make_normalizer(exchange, [data_type], start_us, NOW_US, is_live=False)
+    normalizer.map_lines(lines, records.append)
+    return records
+
+
 @pytest.mark.parametrize("exchange", MAPPED, ids=lambda exchange: exchange.id)
 class ExchangeContract:
     """What holds for an exchange as a whole."""
 
+    def test_venue_has_a_version_and_a_format_for_every_date(self, exchange: Exchange) -> None:
+        venue = venue_of(exchange)
+        assert {name: len(versions) for name, versions in venue.versions.items()} == {
+            name: len(exchange.switches_us.get(name, ())) + 1 for name in exchange.data_types
+        }
+        assert len(venue.formats) == len(exchange.format_switches_us) + 1
+
     def test_filters_name_channels_of_the_catalog(self, exchange: Exchange) -> None:
-        assert exchange.venue is not None
-        for versions in exchange.venue.versions.values():
+        for versions in venue_of(exchange).versions.values():
             for version in versions:
                 for symbols in (None, (), SYMBOLS):
                     filters = version.filters(symbols)
                     assert filters
                     assert {entry.channel for entry in filters} <= set(exchange.channels)
 
-    def test_filters_ask_for_all_symbols_only_without_any(self, exchange: Exchange) -> None:
-        filters = replay_filters(exchange, exchange.data_types, None, 0, NOW_US)
+    def test_switch_dates_ascend(self, exchange: Exchange) -> None:
+        for dates_us in (*exchange.switches_us.values(), exchange.format_switches_us):
+            assert list(dates_us) == sorted(set(dates_us))
+
+    def test_golden_files_cover_every_version(self, exchange: Exchange) -> None:
+        covered = {
+            (name, id(version_at(exchange, name, recorded_us(step.line), NOW_US)))
+            for path in golden_files(exchange.id)
+            for step in read_steps(path)
+            for name in {json.loads(line)["type"] for line in step.expected}
+        }
+        missing = [
+            (name, index)
+            for name, versions in venue_of(exchange).versions.items()
+            for index, version in enumerate(versions)
+            if (name, id(version)) not in covered
+        ]
+        assert missing == []
+
+
+@pytest.mark.parametrize(("exchange", "at_us"), GENERATIONS)
+class GenerationContract:
+    """What holds for an exchange at each date from which something changed."""
+
+    def test_filters_ask_for_all_symbols_only_without_any(
+        self, exchange: Exchange, at_us: int
+    ) -> None:
+        filters = replay_filters(exchange, exchange.data_types, None, at_us, NOW_US)
         assert all(entry.symbols is None for entry in filters)
-        filters = replay_filters(exchange, exchange.data_types, SYMBOLS, 0, NOW_US)
+        filters = replay_filters(exchange, exchange.data_types, SYMBOLS, at_us, NOW_US)
         accepted = accepted_symbols(SYMBOLS, filters)
         assert accepted is not None
         assert set(SYMBOLS) <= accepted
 
-    def test_switch_dates_ascend(self, exchange: Exchange) -> None:
-        for switches_us in exchange.switches_us.values():
-            assert list(switches_us) == sorted(set(switches_us))
-
-    def test_golden_files_cover_every_data_type(self, exchange: Exchange) -> None:
-        covered = {
-            json.loads(line)["type"]
-            for path in golden_files(exchange.id)
-            for step in read_steps(path)
-            for line in step.expected
-        }
-        assert covered == set(exchange.data_types)
-
-    def test_unknown_tag_is_ignored(self, exchange: Exchange) -> None:
-        assert exchange.venue is not None
-        prefix = exchange.venue.tag.prefix
-        closing = b"}" * prefix.count(b"{")
-        line = LINE_START + prefix + b'nobody.knows@this"' + closing
-        json.loads(line[MESSAGE_START:])
-        assert mapped(exchange, [line, line, rewritten(line)]) == []
-
-    def test_message_without_tag_is_ignored(self, exchange: Exchange) -> None:
-        assert mapped(exchange, [LINE_START + b'{"result":null,"id":1}']) == []
+    def test_message_without_tag_is_ignored(self, exchange: Exchange, at_us: int) -> None:
+        assert mapped(exchange, [line_at(at_us, b'{"result":null,"id":1}')]) == []
 
     @pytest.mark.parametrize("message", [b"", b"pong", b'"pong"', b"{", b"\xff\xfe", b"12"])
-    def test_line_that_is_no_json_object_is_an_error(
-        self, exchange: Exchange, message: bytes
+    def test_line_that_is_no_json_message_is_an_error(
+        self, exchange: Exchange, at_us: int, message: bytes
     ) -> None:
         with pytest.raises(MappingError, match=exchange.id):
-            mapped(exchange, [LINE_START + message])
+            mapped(exchange, [line_at(at_us, message)])
 
-    def test_unknown_subscribe_message_is_not_mapped(self, exchange: Exchange) -> None:
-        assert exchange.subscription is not None
-        assert exchange.subscription({"hello": "there"}, NOW_US) is None
+    def test_unknown_subscribe_message_is_not_mapped(self, exchange: Exchange, at_us: int) -> None:
+        assert format_at(exchange, at_us, NOW_US).read_subscribe({"hello": "there"}) is None
+
+
+@pytest.mark.parametrize("exchange", STREAMED, ids=lambda exchange: exchange.id)
+class FeedContract:
+    """What holds for an exchange that can be streamed live."""
+
+    def test_subscribe_frames_ask_for_the_filters(self, exchange: Exchange) -> None:
+        venue = venue_of(exchange)
+        assert venue.feed is not None
+        wanted = replay_filters(exchange, exchange.data_types, SYMBOLS, 0, NOW_US, is_live=True)
+        messages = [
+            json.loads(frame)
+            for connection in venue.feed.connections(wanted)
+            for frame in connection.frames
+        ]
+        read = [venue.formats[-1].read_subscribe(message) or [] for message in messages]
+        channels = {entry.channel for filters in read for entry in filters}
+        assert channels
+        assert channels <= set(exchange.channels)
+        asked = [entry for filters in read for entry in filters]
+        assert optimize_filters(asked) == optimize_filters(
+            entry for entry in wanted if entry.channel in channels
+        )
 
 
 @pytest.mark.parametrize(("exchange", "path"), GOLDEN)
@@ -137,67 +206,95 @@ class GoldenContract:
         results = map_steps(exchange, [rewritten(step.line) for step in steps])
         assert list(results) == [step.expected for step in steps]
 
+    def test_unknown_tag_is_ignored(self, exchange: Exchange, path: Path) -> None:
+        for [line, *_] in connections(path):
+            tag = format_at(exchange, recorded_us(line), NOW_US).tag
+            [key] = tag.keys([line], MESSAGE_START)
+            other = line.replace(key, tag.key_of(UNKNOWN_TAG))
+            assert other != line
+            json.loads(other[MESSAGE_START:])
+            assert mapped(exchange, [other, other, rewritten(other)]) == []
+
     def test_live_messages_give_the_same_records(self, exchange: Exchange, path: Path) -> None:
-        lines = first_connection(path)
-        live: list[Record] = []
-        normalizer = new_normalizer(exchange, lines[0])
-        for line in lines:
-            local = line[:LOCAL_DIGITS].decode() + "Z"
-            normalizer.map_message(line[MESSAGE_START:], local, live.append)
-        assert live == mapped(exchange, lines)
+        for lines in connections(path):
+            live: list[Record] = []
+            normalizer = new_normalizer(exchange, lines[0])
+            for line in lines:
+                local = line[:LOCAL_DIGITS].decode() + "Z"
+                normalizer.map_message(line[MESSAGE_START:], local, live.append)
+            assert live == mapped(exchange, lines)
 
     def test_connections_share_no_state(self, exchange: Exchange, path: Path) -> None:
-        lines = first_connection(path)
-        alone = mapped(exchange, lines)
-        first, second = new_normalizer(exchange, lines[0]), new_normalizer(exchange, lines[0])
-        outputs: tuple[list[Record], list[Record]] = ([], [])
-        for line in lines:
-            first.map_lines([line], outputs[0].append)
-            second.map_lines([line], outputs[1].append)
-        assert outputs == (alone, alone)
+        for lines in connections(path):
+            alone = mapped(exchange, lines)
+            first, second = new_normalizer(exchange, lines[0]), new_normalizer(exchange, lines[0])
+            outputs: tuple[list[Record], list[Record]] = ([], [])
+            for line in lines:
+                first.map_lines([line], outputs[0].append)
+                second.map_lines([line], outputs[1].append)
+            assert outputs == (alone, alone)
+
+    def test_stateless_mappers_need_no_earlier_message(
+        self, exchange: Exchange, path: Path
+    ) -> None:
+        for lines in connections(path):
+            for name in exchange.data_types:
+                version = version_at(exchange, name, recorded_us(lines[0]), NOW_US)
+                if version.mapper.is_stateless:
+                    alone = [mapped_type(exchange, name, [line]) for line in lines]
+                    assert [*chain(*alone)] == mapped_type(exchange, name, lines)
 
     def test_failure_keeps_what_came_before(self, exchange: Exchange, path: Path) -> None:
-        lines = first_connection(path)
-        records: list[Record] = []
-        with pytest.raises(MappingError, match=r"Received: .*no json"):
-            new_normalizer(exchange, lines[0]).map_lines(
-                [*lines, LINE_START + b"no json"], records.append
-            )
-        assert records == mapped(exchange, lines)
+        for lines in connections(path):
+            records: list[Record] = []
+            with pytest.raises(MappingError, match=r"Received: .*no json"):
+                new_normalizer(exchange, lines[0]).map_lines(
+                    [*lines, lines[0][:MESSAGE_START] + b"no json"], records.append
+                )
+            assert records == mapped(exchange, lines)
 
     def test_records_survive_the_wire(self, exchange: Exchange, path: Path) -> None:
-        records = mapped(exchange, first_connection(path))
-        assert list(decode_lines(encode_lines(records))) == records
+        for lines in connections(path):
+            records = mapped(exchange, lines)
+            assert list(decode_lines(encode_lines(records))) == records
 
     def test_data_types_map_alone_as_together(self, exchange: Exchange, path: Path) -> None:
-        lines = first_connection(path)
-        together = mapped(exchange, lines)
-        for data_type in exchange.data_types:
-            alone: list[Record] = []
-            mappers = make_mappers(exchange, [data_type], 0, NOW_US, is_live=False)
-            Normalizer(exchange, mappers).map_lines(lines, alone.append)
-            assert alone == [record for record in together if record.type == data_type]
+        for lines in connections(path):
+            together = mapped(exchange, lines)
+            for name in exchange.data_types:
+                alone = mapped_type(exchange, name, lines)
+                assert alone == [record for record in together if record.type == name]
 
     def test_own_filters_select_every_line_that_counts(
         self, exchange: Exchange, path: Path
     ) -> None:
-        lines = first_connection(path)
-        records = mapped(exchange, lines)
-        symbols = sorted({record.symbol for record in records})  # type: ignore[attr-defined]
-        for wanted in (None, symbols):
-            filters = replay_filters(exchange, exchange.data_types, wanted, 0, NOW_US)
-            selected = LineFilter(exchange, filters).select(lines)
-            assert mapped(exchange, selected) == records
+        for lines in connections(path):
+            records = mapped(exchange, lines)
+            symbols = sorted({record.symbol for record in records})  # type: ignore[attr-defined]
+            for wanted in (None, symbols):
+                start_us = recorded_us(lines[0])
+                filters = replay_filters(exchange, exchange.data_types, wanted, start_us, NOW_US)
+                selected = LineFilter(exchange, filters).select(lines)
+                assert not records or mapped(exchange, selected) == records
 
     def test_filter_for_another_channel_selects_nothing(
         self, exchange: Exchange, path: Path
     ) -> None:
-        lines = [*lines_of(path), b""]
-        assert LineFilter(exchange, [Filter("no such channel")]).select(lines) == [b""]
+        lines = [step.line for step in read_steps(path)]
+        gaps = [line for line in lines if not line]
+        assert LineFilter(exchange, [Filter("no such channel")]).select(lines) == gaps
 
 
 class TestExchanges(ExchangeContract):
     """All exchanges with mappers."""
+
+
+class TestGenerations(GenerationContract):
+    """All their dates."""
+
+
+class TestFeeds(FeedContract):
+    """All that can be streamed live."""
 
 
 class TestGolden(GoldenContract):

@@ -1,8 +1,9 @@
 """Golden files: raw lines of a venue and the records that must come out of them.
 
-A file holds one connection of one channel. A line that starts with `>` is fed, as recorded; the
-lines with `<` below it are what all mappers of the exchange emit for it, in order. A lone `>` is a
-disconnect. `#` starts a comment.
+A file holds connections of one channel. A line that starts with `>` is fed, as recorded; the lines
+with `<` below it are what all mappers of the exchange emit for it, in order. A lone `>` is a
+disconnect; the line after it starts a new connection, whose time chooses the mappers and the wire
+format. `#` starts a comment.
 
     python -m tests.golden.cases bitmex/trade.txt
 
@@ -15,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tardis_machine.exchanges import REGISTRY
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
+from tardis_machine.exchanges.lines import LOCAL_DIGITS
+from tardis_machine.exchanges.normalizer import Normalizer
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
-from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.control import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import parse_us
@@ -51,11 +53,15 @@ def read_steps(path: Path) -> list[Step]:
     return steps
 
 
+def recorded_us(line: bytes) -> int:
+    """Return when a line was recorded."""
+    return parse_us(line[:LOCAL_DIGITS].decode() + "Z")
+
+
 def new_normalizer(exchange: Exchange, line: bytes) -> Normalizer:
     """Make mappers of all data types for a connection that starts with this line."""
-    start_us = parse_us(line[:LOCAL_DIGITS].decode() + "Z")
-    mappers = make_mappers(exchange, exchange.data_types, start_us, NOW_US, is_live=False)
-    return Normalizer(exchange, mappers)
+    start_us = recorded_us(line)
+    return make_normalizer(exchange, exchange.data_types, start_us, NOW_US, is_live=False)
 
 
 def map_steps(exchange: Exchange, lines: list[bytes]) -> Iterator[list[bytes]]:

@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 from aiohttp import web
 
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.model.requests import Filter
 from tardis_machine.sources.cache import SliceFile

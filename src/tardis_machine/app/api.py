@@ -9,7 +9,7 @@ import msgspec
 
 from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.wiring import system_clock
-from tardis_machine.exchanges.normalizer import MESSAGE_START
+from tardis_machine.exchanges.lines import MESSAGE_START
 from tardis_machine.model.data_types import (
     COMPUTED_PATTERNS,
     ComputedSpec,

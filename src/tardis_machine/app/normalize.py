@@ -7,11 +7,11 @@ from typing import BinaryIO
 from tardis_machine.app.settings import NormalizeOptions
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.compute.pipeline import Computables
-from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import accepted_symbols
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS
+from tardis_machine.exchanges.lines import LOCAL_DIGITS
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
-from tardis_machine.exchanges.versions import check_supported, replay_filters
+from tardis_machine.exchanges.versions import check_supported, replay_filters, switches_us
 from tardis_machine.model.control import Disconnect, encode_lines
 from tardis_machine.model.data_types import (
     check_data_types,
@@ -82,8 +82,8 @@ class LineNormalizer:
 
     def _switch_times(self) -> list[bytes]:
         """Return when new formats begin, in the form that lines start with."""
-        switches = {us for name in self._sources for us in self._exchange.switches_us.get(name, ())}
-        return [us_text(us)[:LOCAL_DIGITS].encode() for us in sorted(switches)]
+        switches = switches_us(self._exchange, self._sources)
+        return [us_text(us)[:LOCAL_DIGITS].encode() for us in switches]
 
     def _wanted_symbols(self, symbols: tuple[str, ...]) -> frozenset[str] | None:
         now_us = system_clock()

@@ -251,19 +251,33 @@ _SWITCHES: Mapping[str, Mapping[str, str]] = {
     "hyperliquid": {"2026-06-17": "B"},
 }
 
+# From the instant on, in UTC, all messages come in the next wire format.
+_FORMAT_SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "okex-futures": ("2021-12-23",),
+    "okex-options": ("2021-12-23",),
+    "okex-swap": ("2021-12-23",),
+    "okex": ("2021-12-23",),
+    "kraken": ("2026-07-10",),
+    "okcoin": ("2023-04-27",),
+}
+
 
 def _data_types(letters: str) -> tuple[str, ...]:
     named = {_LETTERS[letter] for letter in letters}
     return tuple(name for name in PLAIN_TYPES if name in named)
 
 
+def _instant_us(date: str) -> int:
+    instant_us = parse_instant(date)
+    assert instant_us is not None
+    return instant_us
+
+
 def _switches_us(exchange: str) -> dict[str, tuple[int, ...]]:
     switches: dict[str, tuple[int, ...]] = {}
     for date, letters in _SWITCHES.get(exchange, {}).items():
-        instant_us = parse_instant(date)
-        assert instant_us is not None
         for name in _data_types(letters):
-            switches[name] = (*switches.get(name, ()), instant_us)
+            switches[name] = (*switches.get(name, ()), _instant_us(date))
     return switches
 
 
@@ -276,6 +290,7 @@ def _read_exchanges(table: str) -> dict[str, Exchange]:
             channels=tuple(channels),
             data_types=_data_types(letters),
             switches_us=_switches_us(name),
+            format_switches_us=tuple(map(_instant_us, _FORMAT_SWITCHES.get(name, ()))),
         )
     return exchanges
 

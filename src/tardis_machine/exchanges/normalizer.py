@@ -1,21 +1,16 @@
 """From raw lines to records, a chunk at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
 
-from tardis_machine.exchanges.spec import Emit, Exchange, Mapper
+from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
+from tardis_machine.exchanges.spec import Emit, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TagTable
 from tardis_machine.model.errors import MappingError
-
-LOCAL_DIGITS = 26
-"""How much of a line's timestamp reaches the output: the seventh digit is cut."""
-
-MESSAGE_START = 29
-"""Where the message of a recorded line starts, after 28 characters of time and a blank."""
 
 SHOWN_BYTES = 200
 """How much of a message that cannot be mapped is shown."""
@@ -40,29 +35,23 @@ def mapping_error(exchange: str, received: bytes, error: Exception) -> MappingEr
 class Normalizer:
     """Maps the messages of one connection with a fixed set of mappers."""
 
-    def __init__(self, exchange: Exchange, mappers: Sequence[Mapper]) -> None:
-        assert exchange.venue is not None
-        self._exchange = exchange.id
+    def __init__(self, exchange: str, wire_format: WireFormat, mappers: Sequence[Mapper]) -> None:
+        self._exchange = exchange
         self._mappers = mappers
         self._decoders: dict[Any, Callable[[bytes], Any]] = {}
-        self._routes: TagTable[Route] = TagTable(exchange.venue.tag, self._route, ())
-        self._tag_start = len(exchange.venue.tag.prefix)
+        self._routes: TagTable[Route] = TagTable(wire_format.tag, self._route, ())
 
-    def map_lines(self, lines: Iterable[bytes], emit: Emit) -> None:
+    def map_lines(self, lines: Sequence[bytes], emit: Emit) -> None:
         """Emit the records of recorded lines, in order.
 
         Raises:
             MappingError: for the first line that is not the documented JSON. What came before it
                 was emitted.
         """
-        routes = self._routes.known
-        tag_start = MESSAGE_START + self._tag_start
         line = b""
         try:
-            for line in lines:
-                route = routes.get(line[MESSAGE_START : line.find(b'"', tag_start)])
-                if route is None:
-                    route = self._routes.answer(line[MESSAGE_START:])
+            for line, known in zip(lines, self._routes.look_up(lines), strict=True):
+                route = self._routes.answer(line[MESSAGE_START:]) if known is None else known
                 if route:
                     local = line[:LOCAL_DIGITS].decode() + "Z"
                     for decode, maps in route:
@@ -75,10 +64,7 @@ class Normalizer:
     def map_message(self, message: bytes, local: str, emit: Emit) -> None:
         """Emit the records of one live message that arrived at `local`, as wire text."""
         try:
-            route = self._routes.known.get(message[: message.find(b'"', self._tag_start)])
-            if route is None:
-                route = self._routes.answer(message)
-            for decode, maps in route:
+            for decode, maps in self._routes.answer(message):
                 decoded = decode(message)
                 for map_decoded in maps:
                     map_decoded(decoded, local, emit)

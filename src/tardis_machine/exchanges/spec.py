@@ -1,21 +1,23 @@
 """What a venue module provides, and what is known about an exchange.
 
 A venue module declares `msgspec.Struct`s for its wire messages, one `Mapper` class per data type,
-and a `Venue` per exchange id. Messages are routed by their *tag*: the text that tells channels
-apart (`"table"`, `"stream"`, …). A `Normalizer` finds the tag of each line without decoding it,
-asks the mappers once per distinct tag whether they accept it, and from then on decodes each line
-exactly once into the struct its mappers read.
+and a `Venue` per exchange id. Messages are routed by their *tag* (`exchanges.tags`), the text that
+tells channels apart. A `Normalizer` finds the tag of each line without decoding it, asks the
+mappers once per distinct tag whether they accept it, and from then on decodes each line exactly
+once into the struct its mappers read.
 
-Ids, channels, data types and switch dates are declared in `exchanges.catalog`, for venues with
-mappers and without.
+A venue that replaced its protocol has one `WireFormat` per generation. Ids, channels, data types
+and the dates of all changes are declared in `exchanges.catalog`, for venues with mappers and
+without.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
+from tardis_machine.exchanges.tags import Tag
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter
 
@@ -32,8 +34,8 @@ Handler: TypeAlias = tuple[Any, Callable[[Any, str, Emit], None]]
 The function takes the decoded message, its arrival time as wire text, and where records go.
 """
 
-Subscription: TypeAlias = Callable[[Any, int], list[Filter] | None]
-"""Turns a native subscribe message of a replay that starts at a time into filters.
+ReadSubscribe: TypeAlias = Callable[[Any], list[Filter] | None]
+"""Turns a native subscribe message into filters.
 
 Returns None for any other message and raises, whatever fits, for one that cannot be mapped.
 """
@@ -41,6 +43,9 @@ Returns None for any other message and raises, whatever fits, for one that canno
 
 class Mapper(ABC):
     """Turns messages of one venue into records of one data type; holds the state they need."""
+
+    is_stateless: ClassVar[bool] = False
+    """Whether what a message gives never depends on the messages before it."""
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         self.exchange = exchange
@@ -61,41 +66,52 @@ class Version(msgspec.Struct, frozen=True):
     filters: Callable[[Symbols], list[Filter]]
 
 
-class Tag(msgspec.Struct, frozen=True):
-    """Where a venue's messages carry the text that tells channels apart."""
+class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """One generation of a venue's protocol."""
 
-    prefix: bytes
-    """How messages start, up to and including the quote before the tag, in the usual key order."""
+    tag: Tag
+    locate: Callable[[str], Filter]
+    """Reads the channel, and the symbols if they are part of it, from a tag.
 
-    message: Any
-    """A struct that reads just the tag, for messages in another key order."""
+    A filter without symbols means that the tag names none: `symbols` decides.
+    """
 
-    read: Callable[[Any], str | None]
-    """Returns the tag of such a struct; None for messages without one, which are ignored."""
+    symbols: Callable[[bytes], tuple[str, ...]] | None = None
+    """Reads the symbols of a message whose tag only names the channel.
+
+    None, or no symbols: the message concerns the whole channel.
+    """
+
+    read_subscribe: ReadSubscribe
 
 
-class Address(msgspec.Struct, frozen=True):
-    """The channel and symbols a raw message belongs to, as filters name them."""
+class FeedConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """One socket of a live feed: where it leads, and what is sent once it is open."""
 
-    channel: str
-    symbols: tuple[str, ...] = ()
-    """Empty when the message concerns the whole channel."""
+    url: str
+    frames: tuple[str, ...]
+    pause_seconds: float = 0.0
+    """Between two frames."""
+
+
+class Feed(msgspec.Struct, frozen=True, kw_only=True):
+    """How a venue streams live, as data: no socket, no clock."""
+
+    connections: Callable[[Sequence[Filter]], list[FeedConnection]]
+    """Turns filters into the sockets that bring what they ask for."""
 
 
 class Venue(msgspec.Struct, frozen=True, kw_only=True):
     """What a venue module provides for one exchange id."""
 
+    formats: tuple[WireFormat, ...]
+    """Generations of the protocol, oldest first: one more than the catalog has format dates."""
+
     versions: Mapping[str, tuple[Version, ...]]
     """Data type -> generations, oldest first: one more than the catalog has switch dates."""
 
-    tag: Tag
-    address: Callable[[str], Address]
-    """Reads the channel, and the symbols if they are part of it, from a tag."""
-
-    symbols: Callable[[bytes], tuple[str, ...]] | None = None
-    """Reads the symbols of a message whose tag only names the channel."""
-
-    subscription: Subscription
+    feed: Feed | None = None
+    """None while an exchange cannot be streamed live."""
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,21 +123,16 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     switches_us: Mapping[str, tuple[int, ...]] = {}
     """Data type -> the instants from which the next version serves it, ascending."""
 
-    venue: Venue | None = None
-    """None while an exchange has no mappers yet."""
+    format_switches_us: tuple[int, ...] = ()
+    """The instants from which messages are in the next wire format, ascending."""
 
-    def __post_init__(self) -> None:
-        if self.venue is None:
-            return
-        declared = {name: len(self.switches_us.get(name, ())) + 1 for name in self.data_types}
-        provided = {name: len(versions) for name, versions in self.venue.versions.items()}
-        if declared != provided:
-            raise ValueError(f"{self.id}: the catalog needs versions {declared}, not {provided}")
+    load_venue: Callable[[], Venue] | None = None
+    """Imports the venue's module; None while an exchange has no mappers yet."""
 
     @property
-    def subscription(self) -> Subscription | None:
-        """Return the reader of native subscribe messages, if there is one."""
-        return None if self.venue is None else self.venue.subscription
+    def has_mappers(self) -> bool:
+        """Say whether its messages can be normalized."""
+        return self.load_venue is not None
 
 
 def channel_filters(

@@ -1,50 +1,162 @@
-"""Answers remembered per tag, found without decoding the message."""
+"""The tag of a message: the text that tells channels apart, found without decoding the message.
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+Where it stands depends on the wire format: at the start, at the end, or in the name of a key. Each
+kind of tag cuts a *key* out of the message: bytes that decide the tag and cost one or two searches.
+The first message with a new key is decoded to learn its tag; a `TagTable` remembers the answer for
+all that have the same key.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import Raw
 
-from tardis_machine.exchanges.spec import Tag
+from tardis_machine.exchanges.lines import MESSAGE_START
 
 MAX_TAGS = 100_000
 """Distinct tags remembered; a feed with more of them is asked about anew."""
 
+SEPARATOR = ","
+"""Between the texts of a tag that is made of several."""
+
+_NULL = Raw(b"null")
+
 Answer = TypeVar("Answer")
 
 
+class Tag(Protocol):
+    """Where the messages of a wire format carry their tag."""
+
+    def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
+        """Return the key of each line, whose message begins at `start`."""
+
+    def read(self, message: bytes) -> str | None:
+        """Decode a message and return its tag; None for messages without one, which are ignored."""
+
+    def key_of(self, tag: str) -> bytes:
+        """Return the key of messages with this tag that are written in the usual way."""
+
+
+class StartTag:
+    """The tag is a text near the start: `{"table":"trade", …`."""
+
+    def __init__(
+        self, prefix: bytes, message: Any, read: Callable[[Any], str | None], *, end: bytes = b'"'
+    ) -> None:
+        """Describe it.
+
+        Args:
+            prefix: How messages start, up to the tag, in the usual key order.
+            message: A struct that reads just the tag, for messages in another key order.
+            read: Returns the tag of such a struct.
+            end: What follows the tag.
+        """
+        self._prefix = prefix
+        self._decode = msgspec.json.Decoder(message).decode
+        self._read = read
+        self._end = end
+
+    def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
+        """Cut each message where its tag ends."""
+        end, tag_start = self._end, start + len(self._prefix)
+        return [line[start : line.find(end, tag_start)] for line in lines]
+
+    def read(self, message: bytes) -> str | None:
+        """Decode the part of the message that holds the tag."""
+        return self._read(self._decode(message))
+
+    def key_of(self, tag: str) -> bytes:
+        """Return prefix and tag."""
+        return self._prefix + tag.encode()
+
+
+class EndTag:
+    """The tag is the last two texts of an array: `[0, […], "trade", "XBT/USD"]`."""
+
+    def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
+        """Cut each message where its last but one text starts."""
+        return [line[line.rfind(b',"', start, line.rfind(b',"')) :] for line in lines]
+
+    def read(self, message: bytes) -> str | None:
+        """Join the two texts; objects, and arrays that end otherwise, have no tag."""
+        decoded = msgspec.json.decode(message, type=list[Raw] | dict[str, Raw])
+        if isinstance(decoded, dict) or len(decoded) < 2:
+            return None
+        texts = [msgspec.json.decode(item) for item in decoded[-2:]]
+        return SEPARATOR.join(texts) if all(isinstance(text, str) for text in texts) else None
+
+    def key_of(self, tag: str) -> bytes:
+        """Return how an array with these texts ends."""
+        channel, _, symbol = tag.partition(SEPARATOR)
+        return f',"{channel}","{symbol}"]'.encode()
+
+
+class KeyTag:
+    """The tag is the first of some keys that a message has: `{"sequence":7,"trades":[…]}`.
+
+    None of the keys may occur deeper inside a message.
+    """
+
+    def __init__(self, *names: str) -> None:
+        fields = [(name, Raw, _NULL) for name in names]
+        self._names = names
+        self._keys = tuple(map(self.key_of, names))
+        self._decode = msgspec.json.Decoder(msgspec.defstruct("KeyedMessage", fields)).decode
+
+    def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
+        """Look for each key in turn."""
+        return [self._first(line) for line in lines]
+
+    def _first(self, line: bytes) -> bytes:
+        for key in self._keys:
+            if key in line:
+                return key
+        return b""
+
+    def read(self, message: bytes) -> str | None:
+        """Decode the message to see which keys are its own."""
+        decoded = self._decode(message)
+        return next((name for name in self._names if getattr(decoded, name) != _NULL), None)
+
+    def key_of(self, tag: str) -> bytes:
+        """Return the key as it is written."""
+        return f'"{tag}":'.encode()
+
+
 class TagTable(Generic[Answer]):
-    """Knows one answer per tag; whoever reads many messages looks into `known` first."""
+    """Knows one answer per tag."""
 
     def __init__(self, tag: Tag, answer: Callable[[str], Answer], untagged: Answer) -> None:
-        self.known: dict[bytes, Answer] = {}
-        """Answers by the start of a message, up to the quote that ends its tag."""
         self._tag = tag
-        self._decode = msgspec.json.Decoder(tag.message).decode
         self._find = answer
         self._untagged = untagged
-        self._answers: dict[str, Answer] = {}
+        self._by_key: dict[bytes, Answer] = {}
+        self._by_tag: dict[str, Answer] = {}
+
+    def look_up(self, lines: Sequence[bytes]) -> list[Answer | None]:
+        """Return what is known about each recorded line; None where `answer` must be asked."""
+        return list(map(self._by_key.get, self._tag.keys(lines, MESSAGE_START)))
 
     def answer(self, message: bytes) -> Answer:
-        """Return the answer for a message, and remember it for those that start alike."""
-        prefix = self._tag.prefix
-        end = message.find(b'"', len(prefix))
-        tag = message[len(prefix) : end]
-        if end < 0 or b"\\" in tag or not message.startswith(prefix):
-            return self._decoded_answer(message)
-        found = self._answer_for(str(tag, "utf-8"))
-        self.known[message[:end]] = found
+        """Return the answer for a message, and remember it for those that are alike."""
+        [key] = self._tag.keys([message], 0)
+        found = self._by_key.get(key)
+        if found is not None:
+            return found
+        tag = self._tag.read(message)
+        if tag is None:
+            return self._untagged
+        found = self._answer_for(tag)
+        if key == self._tag.key_of(tag):
+            self._by_key[key] = found
         return found
 
-    def _decoded_answer(self, message: bytes) -> Answer:
-        tag = self._tag.read(self._decode(message))
-        return self._untagged if tag is None else self._answer_for(tag)
-
     def _answer_for(self, tag: str) -> Answer:
-        found = self._answers.get(tag)
+        found = self._by_tag.get(tag)
         if found is None:
-            if len(self._answers) >= MAX_TAGS:
-                self._answers.clear()
-                self.known.clear()
-            found = self._answers[tag] = self._find(tag)
+            if len(self._by_tag) >= MAX_TAGS:
+                self._by_tag.clear()
+                self._by_key.clear()
+            found = self._by_tag[tag] = self._find(tag)
         return found

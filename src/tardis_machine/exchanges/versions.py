@@ -1,13 +1,14 @@
-"""Mappers that changed on a date: which version serves a time, and where ranges are cut."""
+"""What changed on a date: mappers and wire formats that serve a time, and the cuts between."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import merge_filters
-from tardis_machine.exchanges.spec import Exchange, Mapper, Symbols, Venue, Version
+from tardis_machine.exchanges.normalizer import Normalizer
+from tardis_machine.exchanges.registry import REGISTRY
+from tardis_machine.exchanges.spec import Exchange, Mapper, Symbols, Venue, Version, WireFormat
 from tardis_machine.model.errors import UnsupportedError
 from tardis_machine.model.requests import Filter, ReplayRange, as_client_wrote
 from tardis_machine.model.time import MINUTE_US
@@ -33,7 +34,18 @@ def check_supported(exchange: Any, data_types: Iterable[str]) -> None:
         if known is None or data_type not in known.data_types:
             name = as_client_wrote(exchange)
             raise UnsupportedError(f"{NORMALIZERS[data_type]}: {name} not supported")
-        _venue(known)
+        venue_of(known)
+
+
+def venue_of(exchange: Exchange) -> Venue:
+    """Return what the venue's module provides, or say that it has no mappers."""
+    if exchange.load_venue is None:
+        mapped = [name for name, known in REGISTRY.items() if known.has_mappers]
+        raise UnsupportedError(
+            f"{exchange.id} has no mappers yet: it can be replayed raw, but not normalized. "
+            f"Exchanges with mappers: {', '.join(mapped)}."
+        )
+    return exchange.load_venue()
 
 
 def version_at(
@@ -41,10 +53,27 @@ def version_at(
 ) -> Version:
     """Return the version that serves a data type at a time."""
     check_supported(exchange.id, [data_type])
-    versions = _venue(exchange).versions[data_type]
+    versions = venue_of(exchange).versions[data_type]
     if is_live or now_us - at_us < RECENT_US:
         return versions[-1]
     return versions[bisect_right(exchange.switches_us.get(data_type, ()), at_us)]
+
+
+def format_at(exchange: Exchange, at_us: int, now_us: int, *, is_live: bool = False) -> WireFormat:
+    """Return the wire format of messages at a time."""
+    formats = venue_of(exchange).formats
+    if is_live or now_us - at_us < RECENT_US:
+        return formats[-1]
+    return formats[bisect_right(exchange.format_switches_us, at_us)]
+
+
+def make_normalizer(
+    exchange: Exchange, data_types: Iterable[str], at_us: int, now_us: int, *, is_live: bool
+) -> Normalizer:
+    """Make what maps the messages of a connection that starts at a time."""
+    wire_format = format_at(exchange, at_us, now_us, is_live=is_live)
+    mappers = make_mappers(exchange, data_types, at_us, now_us, is_live=is_live)
+    return Normalizer(exchange.id, wire_format, mappers)
 
 
 def make_mappers(
@@ -72,25 +101,20 @@ def replay_filters(
     )
 
 
+def switches_us(exchange: Exchange, data_types: Iterable[str]) -> list[int]:
+    """Return the instants at which the mappers of these data types are replaced, ascending."""
+    switches = {us for name in data_types for us in exchange.switches_us.get(name, ())}
+    return sorted(switches.union(exchange.format_switches_us))
+
+
 def segments(
     exchange: Exchange, data_types: Iterable[str], range_: ReplayRange
 ) -> tuple[ReplayRange, ...]:
-    """Cut a range wherever a version of one of the data types begins inside it."""
-    cuts = {
+    """Cut a range wherever mappers are replaced inside it."""
+    cuts = [
         switch_us
-        for name in data_types
-        for switch_us in exchange.switches_us.get(name, ())
+        for switch_us in switches_us(exchange, data_types)
         if range_.start_us < switch_us < range_.end_us
-    }
-    bounds: Sequence[int] = [range_.start_us, *sorted(cuts), range_.end_us]
+    ]
+    bounds: Sequence[int] = [range_.start_us, *cuts, range_.end_us]
     return tuple(ReplayRange(start_us, end_us) for start_us, end_us in pairwise(bounds))
-
-
-def _venue(exchange: Exchange) -> Venue:
-    if exchange.venue is None:
-        mapped = [name for name, known in REGISTRY.items() if known.venue is not None]
-        raise UnsupportedError(
-            f"{exchange.id} has no mappers yet: it can be replayed raw, but not normalized. "
-            f"Exchanges with mappers: {', '.join(mapped)}."
-        )
-    return exchange.venue

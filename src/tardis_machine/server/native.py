@@ -17,11 +17,12 @@ import structlog
 from aiohttp import WSCloseCode
 
 from tardis_machine.compute.combine import Merger
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.exchanges.versions import format_at
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
-from tardis_machine.model.time import parse_instant
+from tardis_machine.model.time import Clock, parse_instant
 from tardis_machine.server.connection import CloseConnection, Connection
 from tardis_machine.server.services import Services
 from tardis_machine.session.plan import plan_raw
@@ -37,19 +38,20 @@ _MILLISECOND_DIGITS = 23
 class Member:
     """One connection of a session, and what it subscribed to."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, clock: Clock) -> None:
         query = connection.request.query
         self.connection = connection
         self.exchange = self._exchange(query.get("exchange"))
         self.start, self.end = query.get("from"), query.get("to")
         self.filters: list[Filter] | None = None
-        self._start_us = parse_instant(self.start or "") or 0
+        start_us = parse_instant(self.start or "") or 0
+        self._read_subscribe = format_at(self.exchange, start_us, clock()).read_subscribe
         connection.on_text = self.subscribe
 
     @staticmethod
     def _exchange(name: str | None) -> Exchange:
         exchange = REGISTRY.get(name or "")
-        if exchange is None or exchange.subscription is None:
+        if exchange is None or not exchange.has_mappers:
             raise RequestError(
                 f"Exchange {name} is not supported via /ws-replay Websocket API, "
                 "please use HTTP streaming API instead."
@@ -58,9 +60,8 @@ class Member:
 
     def subscribe(self, text: str) -> None:
         """Add the filters of a native subscribe message; anything else is ignored."""
-        assert self.exchange.subscription is not None
         try:
-            filters = self.exchange.subscription(msgspec.json.decode(text), self._start_us)
+            filters = self._read_subscribe(msgspec.json.decode(text))
         except Exception as error:
             log.debug("client message ignored", exchange=self.exchange.id, error=str(error))
             return
@@ -159,7 +160,7 @@ class ReplaySessions:
 
     async def serve(self, connection: Connection, services: Services) -> str:
         """Serve one connection as a member of its session."""
-        member = Member(connection)
+        member = Member(connection, services.clock)
         key = connection.request.query.get("session") or f"connection {id(connection)}"
         session = self._sessions.get(key)
         if session is None:

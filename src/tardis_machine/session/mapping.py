@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer, mapping_error
+from tardis_machine.exchanges.lines import LOCAL_DIGITS
+from tardis_machine.exchanges.normalizer import Normalizer, mapping_error
 from tardis_machine.exchanges.spec import Emit, Exchange
-from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.time import Clock, parse_us
 
@@ -57,10 +58,9 @@ class SegmentMapper:
         self._last_line = lines[-1]
         if self._normalizer is None:
             start_us = self._recorded_us(lines[0])
-            mappers = make_mappers(
+            self._normalizer = make_normalizer(
                 self._exchange, self._source_types, start_us, self._clock(), is_live=False
             )
-            self._normalizer = Normalizer(self._exchange, mappers)
         self._normalizer.map_lines(lines, emit)
 
     def _recorded_us(self, line: bytes) -> int:

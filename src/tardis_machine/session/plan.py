@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import accepted_symbols
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import (
     check_supported,

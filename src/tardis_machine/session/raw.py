@@ -1,6 +1,6 @@
 """Recorded lines as raw responses carry them."""
 
-from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, MESSAGE_START
+from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.model.requests import ReplayRange
 from tardis_machine.model.time import parse_us, us_text
 

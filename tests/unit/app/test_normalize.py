@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from tardis_machine.app.normalize import LineNormalizer, check_options, normalize_files
 from tardis_machine.app.settings import NormalizeOptions
 from tardis_machine.cli import main
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange, Handler, Mapper, Version, channel_filters
+from tardis_machine.exchanges.versions import venue_of
 from tardis_machine.model.errors import MappingError, RequestError, SourceError
 from tardis_machine.model.time import parse_us
 from tests.compat.recorded import BITMEX, book, trade
@@ -115,14 +116,15 @@ def test_computed_types_hide_their_sources() -> None:
 
 def test_new_format_gets_new_mappers_from_its_date_on() -> None:
     bitmex = REGISTRY["bitmex"]
-    assert bitmex.venue is not None
-    old, new = Version(SilentMapper, channel_filters("trade")), bitmex.venue.versions["trade"][0]
+    venue = venue_of(bitmex)
+    old, new = Version(SilentMapper, channel_filters("trade")), venue.versions["trade"][0]
+    generations = replace(venue, versions={"trade": (old, new)})
     switched = Exchange(
         id="bitmex",
         channels=bitmex.channels,
         data_types=("trade",),
         switches_us={"trade": (parse_us("2024-03-01T00:00:02.000Z"),)},
-        venue=replace(bitmex.venue, versions={"trade": (old, new)}),
+        load_venue=lambda: generations,
     )
     asked = options(data_types=("trade",), with_disconnects=True)
     normalizer = LineNormalizer(switched, asked)

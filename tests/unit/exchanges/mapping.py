@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.normalizer import Normalizer
-from tardis_machine.exchanges.versions import make_mappers
+from tardis_machine.exchanges.registry import REGISTRY
+from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import parse_us
 
@@ -21,10 +21,10 @@ def line(message: Any) -> bytes:
     return LINE_START + text
 
 
-def connect(exchange: str, *data_types: str, is_live: bool = False) -> Normalizer:
+def connect(exchange: str, *data_types: str, at_us: int = 0, is_live: bool = False) -> Normalizer:
     """Start a connection with fresh mappers."""
     known = REGISTRY[exchange]
-    return Normalizer(known, make_mappers(known, data_types, 0, NOW_US, is_live=is_live))
+    return make_normalizer(known, data_types, at_us, NOW_US, is_live=is_live)
 
 
 def feed(normalizer: Normalizer, *messages: Any) -> list[Any]:

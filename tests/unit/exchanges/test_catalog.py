@@ -1,10 +1,7 @@
 """The catalog: order, channels, data types and switch dates of every exchange."""
 
-import msgspec
-import pytest
-
-from tardis_machine.exchanges import FAMILIES, REGISTRY
 from tardis_machine.exchanges.catalog import CATALOG
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.model.data_types import PLAIN_TYPES
 from tardis_machine.model.time import parse_us
 
@@ -15,12 +12,6 @@ def test_registry_keeps_the_order_of_the_catalog() -> None:
     assert len(names) == 64
     assert names[:3] == ["aster", "aster-futures", "bitmex"]
     assert names[-1] == "polymarket"
-
-
-def test_registry_has_the_venues_of_every_family() -> None:
-    mapped = {name for name, exchange in REGISTRY.items() if exchange.venue is not None}
-    assert mapped == {name for family in FAMILIES for name in family.VENUES}
-    assert {"bitmex", "binance", "binance-futures", "deribit", "coinbase"} <= mapped
 
 
 def test_every_exchange_has_channels_and_types_in_mapper_order() -> None:
@@ -45,6 +36,8 @@ def test_switch_dates_belong_to_data_types() -> None:
     assert woo["book_change"] == (parse_us("2026-06-29T22:02:00.000Z"),)
 
 
-def test_exchange_refuses_versions_that_the_catalog_does_not_know() -> None:
-    with pytest.raises(ValueError, match="bybit: the catalog needs versions"):
-        msgspec.structs.replace(CATALOG["bybit"], venue=REGISTRY["bitmex"].venue)
+def test_new_wire_format_changes_what_is_mapped() -> None:
+    for exchange in REGISTRY.values():
+        changes = {us for switches_us in exchange.switches_us.values() for us in switches_us}
+        assert set(exchange.format_switches_us) <= changes
+    assert REGISTRY["okcoin"].format_switches_us == (parse_us("2023-04-27T00:00:00.000Z"),)

@@ -5,18 +5,16 @@ import pytest
 
 from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.spec import (
-    Address,
     Emit,
-    Exchange,
     Handler,
     Mapper,
-    Tag,
-    Venue,
-    always,
+    WireFormat,
 )
+from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import Record
+from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import LOCAL, connect, feed, line
 
 
@@ -64,17 +62,15 @@ class Tagged(msgspec.Struct):
     t: str | None = None
 
 
-VENUE = Venue(
-    versions={"trade": always(First, "yes")},
-    tag=Tag(b'{"t":"', Tagged, lambda message: message.t),
-    address=Address,
-    subscription=lambda message, start_us: None,
+FORMAT = WireFormat(
+    tag=StartTag(b'{"t":"', Tagged, lambda message: message.t),
+    locate=Filter,
+    read_subscribe=lambda message: None,
 )
-EXCHANGE = Exchange(id="made-up", channels=("yes",), data_types=("trade",), venue=VENUE)
 
 
 def made_up(*mappers: type[Mapper]) -> Normalizer:
-    return Normalizer(EXCHANGE, [mapper("made-up", is_live=False) for mapper in mappers])
+    return Normalizer("made-up", FORMAT, [mapper("made-up", is_live=False) for mapper in mappers])
 
 
 def test_records_come_in_the_order_of_the_mappers() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.model.errors import MappingError, UnsupportedError
 from tardis_machine.model.requests import Filter

@@ -1,9 +1,11 @@
 """The tag of a message, with and without decoding it."""
 
+import msgspec
+import pytest
 from msgspec import Struct
 
-from tardis_machine.exchanges.spec import Tag
-from tardis_machine.exchanges.tags import MAX_TAGS, TagTable
+from tardis_machine.exchanges.tags import MAX_TAGS, EndTag, KeyTag, StartTag, Tag, TagTable
+from tests.unit.exchanges.mapping import LINE_START
 
 
 class Tagged(Struct):
@@ -12,47 +14,107 @@ class Tagged(Struct):
     t: str | None = None
 
 
-TAG = Tag(b'{"t":"', Tagged, lambda message: message.t)
+START = StartTag(b'{"t":"', Tagged, lambda message: message.t)
+END = EndTag()
+KEY = KeyTag("trades", "book")
 
 
-def table(asked: list[str]) -> TagTable[str]:
+def table(tag: Tag, asked: list[str]) -> TagTable[str]:
     """Make a table that notes what it is asked."""
 
-    def answer(tag: str) -> str:
-        asked.append(tag)
-        return tag.upper()
+    def answer(text: str) -> str:
+        asked.append(text)
+        return text.upper()
 
-    return TagTable(TAG, answer, "untagged")
+    return TagTable(tag, answer, "untagged")
+
+
+def known(tags: TagTable[str], *messages: bytes) -> list[str | None]:
+    """Return what a table knows without being asked."""
+    return tags.look_up([LINE_START + message for message in messages])
 
 
 def test_answer_is_found_once_per_tag() -> None:
     asked: list[str] = []
-    tags = table(asked)
+    tags = table(START, asked)
+    assert known(tags, b'{"t":"a","n":1}') == [None]
     assert tags.answer(b'{"t":"a","n":1}') == "A"
     assert tags.answer(b'{"t":"a","n":2}') == "A"
     assert tags.answer(b'{"n":3,"t":"a"}') == "A"
     assert asked == ["a"]
-    assert tags.known == {b'{"t":"a': "A"}
+    assert known(tags, b'{"t":"a","n":4}', b'{"n":3,"t":"a"}', b'{"t":"b"}') == ["A", None, None]
 
 
 def test_message_without_tag_has_the_untagged_answer() -> None:
-    tags = table([])
-    assert tags.answer(b'{"n":1}') == "untagged"
-    assert tags.answer(b'{"t":null}') == "untagged"
+    for tag in (START, END, KEY):
+        tags = table(tag, [])
+        assert tags.answer(b'{"n":1}') == "untagged"
+    assert table(START, []).answer(b'{"t":null}') == "untagged"
+    assert table(END, []).answer(b'[1,"a",2]') == "untagged"
+    assert table(END, []).answer(b'["a"]') == "untagged"
+    assert table(KEY, []).answer(b'{"n":{"trades":1}}') == "untagged"
+    assert table(KEY, []).answer(b'{"trades":null}') == "untagged"
 
 
 def test_escaped_tag_is_read_as_it_is_meant() -> None:
     asked: list[str] = []
-    tags = table(asked)
+    tags = table(START, asked)
     tags.answer(rb'{"t":"a\u0040b"}')
     tags.answer(rb'{"t":"quote\"d"}')
     assert asked == ["a@b", 'quote"d']
-    assert tags.known == {}
+    assert known(tags, rb'{"t":"a\u0040b"}', rb'{"t":"quote\"d"}') == [None, None]
 
 
 def test_memory_is_bounded_however_many_tags_come() -> None:
-    tags = table([])
+    tags = table(START, [])
     for number in range(MAX_TAGS + 10):
         tags.answer(b'{"t":"%d"}' % number)
-    assert len(tags.known) == 10
+    assert known(tags, b'{"t":"0"}', b'{"t":"%d"}' % MAX_TAGS) == [None, str(MAX_TAGS)]
     assert tags.answer(b'{"t":"0"}') == "0"
+
+
+def test_tag_may_end_with_something_else_than_a_quote() -> None:
+    number = StartTag(b"[", list[int], lambda message: str(message[0]), end=b",")
+    tags = table(number, [])
+    assert tags.answer(b"[148,7]") == "148"
+    assert known(tags, b"[148,8]", b"[14,8]") == ["148", None]
+
+
+def test_last_two_texts_of_an_array_are_its_tag() -> None:
+    asked: list[str] = []
+    tags = table(END, asked)
+    message = b'[0,[["5","1"]],"trade","XBT/USD"]'
+    assert tags.answer(message) == "TRADE,XBT/USD"
+    assert known(tags, b'[0,{"a":[]},{"b":[]},"trade","XBT/USD"]') == ["TRADE,XBT/USD"]
+    assert known(tags, b'[0,[],"trade","ETH/USD"]', b'[0,[],"book-10","XBT/USD"]') == [None, None]
+    assert tags.answer(b'[0, [], "trade", "XBT/USD"]') == "TRADE,XBT/USD"
+    assert asked == ["trade,XBT/USD"]
+
+
+@pytest.mark.parametrize(
+    "message", [b'[0,"comma,","XBT/USD"]', rb'[0,"tr\u0061de","XBT/USD"]', b'["trade","XBT/USD"]']
+)
+def test_unusual_end_is_decoded_each_time(message: bytes) -> None:
+    asked: list[str] = []
+    tags = table(END, asked)
+    channel, symbol = msgspec.json.decode(message)[-2:]
+    assert tags.answer(message) == f"{channel},{symbol}".upper()
+    assert known(tags, message) == [None]
+
+
+def test_first_key_that_is_there_is_the_tag() -> None:
+    asked: list[str] = []
+    tags = table(KEY, asked)
+    assert tags.answer(b'{"sequence":1,"trades":[]}') == "TRADES"
+    assert tags.answer(b'{"book":{},"trades":[]}') == "TRADES"
+    assert tags.answer(b'{"book":{"asks":[]},"depth":30}') == "BOOK"
+    assert tags.answer(b'{"sequence" : 1 , "book" : {}}') == "BOOK"
+    assert asked == ["trades", "book"]
+    assert known(tags, b'{"book":{"asks":[]}}', b'{"other":1}') == ["BOOK", None]
+
+
+@pytest.mark.parametrize("tag", [START, END, KEY], ids=["start", "end", "key"])
+@pytest.mark.parametrize("message", [b"", b"pong", b"{", b"12", b"\xff", b'{"t":"cut'])
+def test_message_that_is_no_json_is_an_error(tag: Tag, message: bytes) -> None:
+    with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
+        table(tag, []).answer(message)

@@ -2,19 +2,20 @@
 
 import pytest
 
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import (
-    Address,
     Exchange,
     Handler,
     Mapper,
-    Tag,
     Venue,
     Version,
+    WireFormat,
     channel_filters,
 )
+from tardis_machine.exchanges.tags import KeyTag
 from tardis_machine.exchanges.versions import (
     check_supported,
+    format_at,
     make_mappers,
     replay_filters,
     segments,
@@ -48,18 +49,21 @@ EXCHANGE = Exchange(
     channels=("old", "middle", "new", "book"),
     data_types=("trade", "book_change"),
     switches_us={"trade": (FIRST_US, SECOND_US)},
-    venue=Venue(
-        versions={
-            "trade": (
-                Version(Old, channel_filters("old")),
-                Version(Middle, channel_filters("middle", "book")),
-                Version(New, channel_filters("new", convert=str.lower)),
-            ),
-            "book_change": (Version(Old, channel_filters("book")),),
-        },
-        tag=Tag(b'{"t":"', object, lambda message: None),
-        address=Address,
-        subscription=lambda message, start_us: None,
+    format_switches_us=(SECOND_US,),
+    load_venue=lambda: VENUE,
+)
+VENUE = Venue(
+    versions={
+        "trade": (
+            Version(Old, channel_filters("old")),
+            Version(Middle, channel_filters("middle", "book")),
+            Version(New, channel_filters("new", convert=str.lower)),
+        ),
+        "book_change": (Version(Old, channel_filters("book")),),
+    },
+    formats=tuple(
+        WireFormat(tag=KeyTag(name), locate=Filter, read_subscribe=lambda message: None)
+        for name in ("old", "new")
     ),
 )
 
@@ -126,8 +130,24 @@ def test_range_is_not_cut_at_its_ends() -> None:
 
 
 def test_range_is_not_cut_for_data_types_that_did_not_change() -> None:
-    whole = ReplayRange(0, NOW_US)
+    whole = ReplayRange(0, SECOND_US)
     assert segments(EXCHANGE, ["book_change"], whole) == (whole,)
+
+
+def test_new_wire_format_cuts_every_range() -> None:
+    parts = segments(EXCHANGE, ["book_change"], ReplayRange(0, NOW_US))
+    assert parts == (ReplayRange(0, SECOND_US), ReplayRange(SECOND_US, NOW_US))
+
+
+@pytest.mark.parametrize(("at_us", "index"), [(0, 0), (SECOND_US - 1, 0), (SECOND_US, 1)])
+def test_wire_format_starts_at_its_date(at_us: int, index: int) -> None:
+    assert format_at(EXCHANGE, at_us, NOW_US) is VENUE.formats[index]
+
+
+def test_recent_and_live_messages_are_in_the_newest_format() -> None:
+    newest = VENUE.formats[-1]
+    assert format_at(EXCHANGE, 0, NOW_US, is_live=True) is newest
+    assert format_at(EXCHANGE, FIRST_US, FIRST_US + 3 * MINUTE_US - 1) is newest
 
 
 def test_common_switch_date_cuts_once() -> None:

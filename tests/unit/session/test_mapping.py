@@ -2,7 +2,7 @@
 
 import pytest
 
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import BookChange, Record, Trade

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges.combined_depth import BUFFERED_DELTAS
 from tardis_machine.exchanges.normalizer import Normalizer
+from tardis_machine.exchanges.protocols.combined_depth import BUFFERED_DELTAS
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import BookLevel
 from tests.unit.exchanges.mapping import connect, feed

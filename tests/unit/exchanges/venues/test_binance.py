@@ -1,6 +1,6 @@
 """What Binance's own ids add to combined streams."""
 
-from tardis_machine.exchanges import REGISTRY
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.versions import replay_filters
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import NOW_US, map_messages

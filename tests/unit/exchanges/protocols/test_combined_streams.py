@@ -1,12 +1,11 @@
-"""Combined streams: trades, tickers, addresses and subscriptions."""
+"""Combined streams: trades, tickers, filters and subscriptions."""
 
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
-from tardis_machine.exchanges.combined_streams import address, map_subscription
-from tardis_machine.exchanges.spec import Address
+from tardis_machine.exchanges.protocols.combined_streams import locate, read_subscribe
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import LOCAL, map_messages
 
@@ -69,25 +68,25 @@ def test_other_events_of_ticker_streams_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("stream", "expected"),
     [
-        ("btcusdt@depth@100ms", Address("depth", ("btcusdt",))),
-        ("btcusdt@trade", Address("trade", ("btcusdt",))),
-        ("!contractInfo", Address("!contractInfo")),
-        ("!ticker@arr", Address("ticker")),
+        ("btcusdt@depth@100ms", Filter("depth", ("btcusdt",))),
+        ("btcusdt@trade", Filter("trade", ("btcusdt",))),
+        ("!contractInfo", Filter("!contractInfo")),
+        ("!ticker@arr", Filter("ticker")),
     ],
 )
-def test_stream_names_its_address(stream: str, expected: Address) -> None:
-    assert address(stream) == expected
+def test_stream_is_located(stream: str, expected: Filter) -> None:
+    assert locate(stream) == expected
 
 
 def test_subscription_drops_the_speed() -> None:
     message = {"method": "SUBSCRIBE", "params": ["a@depth@100ms", "b@trade"], "id": 1}
-    assert map_subscription(message, 0) == [Filter("depth", ("a",)), Filter("trade", ("b",))]
+    assert read_subscribe(message) == [Filter("depth", ("a",)), Filter("trade", ("b",))]
 
 
 def test_name_without_channel_is_mapped_as_clients_know_it() -> None:
     message = {"method": "SUBSCRIBE", "params": ["nochannel"]}
-    assert map_subscription(message, 0) == [Filter("nochannel", ("nochanne",))]
+    assert read_subscribe(message) == [Filter("nochannel", ("nochanne",))]
 
 
 def test_other_methods_are_no_subscription() -> None:
-    assert map_subscription({"method": "UNSUBSCRIBE", "params": ["a@trade"]}, 0) is None
+    assert read_subscribe({"method": "UNSUBSCRIBE", "params": ["a@trade"]}) is None

@@ -4,16 +4,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tardis_machine.exchanges.combined_depth import BookMapper, FuturesBookMapper
-from tardis_machine.exchanges.combined_streams import (
-    TAG,
+from tardis_machine.exchanges.protocols.combined_depth import BookMapper, FuturesBookMapper
+from tardis_machine.exchanges.protocols.combined_streams import (
+    FORMAT,
     BookTickerMapper,
     DerivativeTickerMapper,
     LiquidationMapper,
     TradeMapper,
-    address,
     channel_of,
-    map_subscription,
 )
 from tardis_machine.exchanges.spec import (
     Emit,
@@ -87,7 +85,7 @@ def _always(mapper: type[Mapper], *channels: str) -> tuple[Version, ...]:
 
 
 def _venue(versions: Mapping[str, tuple[Version, ...]]) -> Venue:
-    return Venue(versions=versions, tag=TAG, address=address, subscription=map_subscription)
+    return Venue(formats=(FORMAT,), versions=versions)
 
 
 _JERSEY = {

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.spec import Address, Emit, Handler, Mapper, Tag
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import PendingTickers
 from tardis_machine.model.records import BookTicker, Liquidation, Trade
 from tardis_machine.model.requests import Filter
@@ -131,6 +132,8 @@ class ForceOrderMessage(Struct, gc=False):
 class TradeMapper(Mapper):
     """`@trade`, without off-book prints."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle trade streams."""
         return (TradeMessage, self.map) if tag.endswith("@trade") else None
@@ -156,6 +159,8 @@ class TradeMapper(Mapper):
 
 class BookTickerMapper(Mapper):
     """`@bookTicker`."""
+
+    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle book ticker streams."""
@@ -237,6 +242,8 @@ class DerivativeTickerMapper(Mapper):
 class LiquidationMapper(Mapper):
     """`@forceOrder`, once the order is filled."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle force order streams."""
         return (ForceOrderMessage, self.map) if tag.endswith("@forceOrder") else None
@@ -259,23 +266,20 @@ class LiquidationMapper(Mapper):
         )
 
 
-TAG = Tag(b'{"stream":"', Stream, lambda message: message.stream)
-
-
 def channel_of(stream: str) -> str:
     """Return the channel of a stream name without its speed."""
     return stream.partition("@")[2].partition("@")[0]
 
 
-def address(stream: str) -> Address:
+def locate(stream: str) -> Filter:
     """Return channel and symbol; streams of the whole market start with an exclamation mark."""
     symbol, at, _ = stream.partition("@")
     if not symbol.startswith("!"):
-        return Address(channel_of(stream), (symbol,))
-    return Address(symbol[1:] if at else symbol)
+        return Filter(channel_of(stream), (symbol,))
+    return Filter(symbol[1:] if at else symbol)
 
 
-def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+def read_subscribe(message: Any) -> list[Filter] | None:
     """Read `{"method": "SUBSCRIBE", "params": ["btcusdt@depth@100ms"]}`; the speed is dropped."""
     if message.get("method") != "SUBSCRIBE":
         return None
@@ -286,3 +290,10 @@ def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
         # A name without "@" loses its last character, as clients have always seen it.
         filters.append(Filter(channel, (stream[:first],)))
     return filters
+
+
+FORMAT = WireFormat(
+    tag=StartTag(b'{"stream":"', Stream, lambda message: message.stream),
+    locate=locate,
+    read_subscribe=read_subscribe,
+)

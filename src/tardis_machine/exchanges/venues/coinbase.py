@@ -6,15 +6,15 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.spec import (
-    Address,
     Emit,
     Handler,
     Mapper,
-    Tag,
     Venue,
     Version,
+    WireFormat,
     always,
 )
+from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.model.numbers import to_number
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Trade
 from tardis_machine.model.requests import Filter
@@ -96,6 +96,8 @@ class Product(Struct, gc=False):
 
 class TradeMapper(Mapper):
     """`match`; the `last_match` sent on subscribe is an old trade."""
+
+    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle matches."""
@@ -179,6 +181,8 @@ class BookMapper(Mapper):
 class BookTickerMapper(Mapper):
     """`ticker`, which is sent on trades, not on every change of the best levels."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
         return (Ticker, self.map) if tag == "ticker" else None
@@ -219,7 +223,7 @@ def read_symbols(message: bytes) -> tuple[str, ...]:
     return () if product_id is None else (product_id,)
 
 
-def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+def read_subscribe(message: Any) -> list[Filter] | None:
     """Read `{"type": "subscribe", "product_ids": […], "channels": ["level2", {"name": …}]}`."""
     if message.get("type") != "subscribe":
         return None
@@ -238,16 +242,20 @@ def _always(mapper: type[Mapper], *channels: str) -> tuple[Version, ...]:
     return always(mapper, *channels, convert=str.upper)
 
 
+FORMAT = WireFormat(
+    tag=StartTag(b'{"type":"', Type, lambda message: message.type),
+    locate=Filter,
+    symbols=read_symbols,
+    read_subscribe=read_subscribe,
+)
+
 VENUES = {
     EXCHANGE: Venue(
+        formats=(FORMAT,),
         versions={
             "trade": _always(TradeMapper, "match"),
             "book_change": _always(BookMapper, "snapshot", "l2update"),
             "book_ticker": _always(BookTickerMapper, "ticker"),
         },
-        tag=Tag(b'{"type":"', Type, lambda message: message.type),
-        address=Address,
-        symbols=read_symbols,
-        subscription=map_subscription,
     )
 }

@@ -5,17 +5,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.loose import LooseNumber, nonzero
+from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import (
-    Address,
     Emit,
     Handler,
     Mapper,
-    Tag,
     Venue,
     Version,
+    WireFormat,
     always,
 )
+from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import PendingTickers
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import (
@@ -148,6 +148,8 @@ def taker_side(side: str | None) -> Side:
 class TradeMapper(Mapper):
     """`trade` inserts; the partial is a backlog of old trades."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle the table `trade`."""
         return (TradeTable, self.map) if tag == "trade" else None
@@ -248,6 +250,8 @@ class BookMapper(Mapper):
 class BookTickerMapper(Mapper):
     """`quote` inserts."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle the table `quote`."""
         return (QuoteTable, self.map) if tag == "quote" else None
@@ -313,6 +317,8 @@ class DerivativeTickerMapper(Mapper):
 class LiquidationMapper(Mapper):
     """`liquidation` inserts; the order's side is the normalized one."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle the table `liquidation`."""
         return (LiquidationTable, self.map) if tag == "liquidation" else None
@@ -363,7 +369,7 @@ def read_symbols(message: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.symbol for row in rows if row.symbol))
 
 
-def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+def read_subscribe(message: Any) -> list[Filter] | None:
     """Read `{"op": "subscribe", "args": ["trade:XBTUSD", "instrument"]}`."""
     if message.get("op") != "subscribe":
         return None
@@ -379,8 +385,16 @@ def _always(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
     return always(mapper, channel, convert=str.upper)
 
 
+FORMAT = WireFormat(
+    tag=StartTag(b'{"table":"', Table, lambda message: message.table),
+    locate=Filter,
+    symbols=read_symbols,
+    read_subscribe=read_subscribe,
+)
+
 VENUES = {
     EXCHANGE: Venue(
+        formats=(FORMAT,),
         versions={
             "trade": _always(TradeMapper, "trade"),
             "book_change": _always(BookMapper, "orderBookL2"),
@@ -388,9 +402,5 @@ VENUES = {
             "liquidation": _always(LiquidationMapper, "liquidation"),
             "book_ticker": _always(BookTickerMapper, "quote"),
         },
-        tag=Tag(b'{"table":"', Table, lambda message: message.table),
-        address=Address,
-        symbols=read_symbols,
-        subscription=map_subscription,
     )
 }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges.coinbase import map_subscription
+from tardis_machine.exchanges.venues.coinbase import read_subscribe
 from tardis_machine.model.records import BookLevel
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import LOCAL, map_messages
@@ -72,26 +72,26 @@ def test_trade_has_the_side_of_the_taker(maker: str | None, taker: str) -> None:
 
 def test_subscription_uses_the_products_of_its_channel() -> None:
     message = subscribe("matches", {"name": "ticker", "product_ids": ["B"]}, product_ids=["A"])
-    assert map_subscription(message, 0) == [
+    assert read_subscribe(message) == [
         *(Filter("match", ("A",)), Filter("last_match", ("A",)), Filter("ticker", ("B",))),
     ]
 
 
 @pytest.mark.parametrize("name", ["level2", "level2_batch"])
 def test_books_are_snapshots_and_updates(name: str) -> None:
-    assert map_subscription(subscribe(name), 0) == [Filter("snapshot"), Filter("l2update")]
+    assert read_subscribe(subscribe(name)) == [Filter("snapshot"), Filter("l2update")]
 
 
 def test_full_channel_is_all_messages_of_orders() -> None:
-    filters = map_subscription(subscribe("full", product_ids=["A"]), 0) or []
+    filters = read_subscribe(subscribe("full", product_ids=["A"])) or []
     names = ["received", "open", "done", "match", "change", "full_snapshot"]
     assert [entry.channel for entry in filters] == names
 
 
 def test_unknown_channel_spoils_the_message() -> None:
     with pytest.raises(KeyError):
-        map_subscription(subscribe("ticker", "heartbeat"), 0)
+        read_subscribe(subscribe("ticker", "heartbeat"))
 
 
 def test_other_types_are_no_subscription() -> None:
-    assert map_subscription({"type": "unsubscribe", "channels": ["ticker"]}, 0) is None
+    assert read_subscribe({"type": "unsubscribe", "channels": ["ticker"]}) is None

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import UNSET
 
-from tardis_machine.exchanges.loose import LooseNumber, nonzero, optional
+from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
 
 
 @pytest.mark.parametrize(

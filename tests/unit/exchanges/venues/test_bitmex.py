@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges.bitmex import map_subscription
+from tardis_machine.exchanges.venues.bitmex import read_subscribe
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import LOCAL, connect, feed, map_messages
@@ -66,11 +66,11 @@ def test_liquidation_without_price_is_an_error() -> None:
 def test_subscription_takes_one_text_or_a_list() -> None:
     listed = {"op": "subscribe", "args": ["trade:XBTUSD", "instrument", "quote:A:rest"]}
     expected = [Filter("trade", ("XBTUSD",)), Filter("instrument"), Filter("quote", ("A",))]
-    assert map_subscription(listed, 0) == expected
-    assert map_subscription({"op": "subscribe", "args": "trade:XBTUSD"}, 0) == expected[:1]
+    assert read_subscribe(listed) == expected
+    assert read_subscribe({"op": "subscribe", "args": "trade:XBTUSD"}) == expected[:1]
 
 
 def test_other_operations_are_no_subscription() -> None:
-    assert map_subscription({"op": "unsubscribe", "args": ["trade"]}, 0) is None
+    assert read_subscribe({"op": "unsubscribe", "args": ["trade"]}) is None
     with pytest.raises(KeyError):
-        map_subscription({"op": "subscribe"}, 0)
+        read_subscribe({"op": "subscribe"})

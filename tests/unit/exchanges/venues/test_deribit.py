@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges.deribit import address, filter_symbol, map_subscription, parse_option
-from tardis_machine.exchanges.spec import Address
+from tardis_machine.exchanges.venues.deribit import (
+    filter_symbol,
+    locate,
+    parse_option,
+    read_subscribe,
+)
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import map_messages
@@ -111,23 +115,23 @@ def test_liquidation_has_the_side_of_the_liquidated_order(
 @pytest.mark.parametrize(
     ("channel", "expected"),
     [
-        ("trades.BTC-PERPETUAL.raw", Address("trades", ("BTC-PERPETUAL",))),
-        ("book.ETH-PERPETUAL.100.1.100ms", Address("book", ("ETH-PERPETUAL.100.1",))),
-        ("deribit_price_ranking.btc_usd", Address("deribit_price_ranking", ("btc_usd",))),
-        ("markprice.options.btc_usd", Address("markprice.options", ("btc_usd",))),
-        ("instrument.state.any.BTC", Address("instrument.state.any", ("BTC",))),
-        ("platform_state", Address("platform_state")),
+        ("trades.BTC-PERPETUAL.raw", Filter("trades", ("BTC-PERPETUAL",))),
+        ("book.ETH-PERPETUAL.100.1.100ms", Filter("book", ("ETH-PERPETUAL.100.1",))),
+        ("deribit_price_ranking.btc_usd", Filter("deribit_price_ranking", ("btc_usd",))),
+        ("markprice.options.btc_usd", Filter("markprice.options", ("btc_usd",))),
+        ("instrument.state.any.BTC", Filter("instrument.state.any", ("BTC",))),
+        ("platform_state", Filter("platform_state")),
     ],
 )
-def test_channel_names_its_address(channel: str, expected: Address) -> None:
-    assert address(channel) == expected
+def test_channel_is_located(channel: str, expected: Filter) -> None:
+    assert locate(channel) == expected
 
 
 @pytest.mark.parametrize("method", ["public/subscribe", "private/subscribe"])
 def test_subscription_is_public_or_private(method: str) -> None:
     message = {"method": method, "params": {"channels": ["book.A.raw", "platform_state"]}}
-    assert map_subscription(message, 0) == [Filter("book", ("A",)), Filter("platform_state")]
+    assert read_subscribe(message) == [Filter("book", ("A",)), Filter("platform_state")]
 
 
 def test_other_methods_are_no_subscription() -> None:
-    assert map_subscription({"method": "public/set_heartbeat", "params": {}}, 0) is None
+    assert read_subscribe({"method": "public/set_heartbeat", "params": {}}) is None

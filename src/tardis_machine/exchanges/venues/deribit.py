@@ -5,17 +5,17 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from tardis_machine.exchanges.loose import LooseNumber, nonzero, optional
+from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
 from tardis_machine.exchanges.spec import (
-    Address,
     Emit,
     Handler,
     Mapper,
-    Tag,
     Venue,
     Version,
+    WireFormat,
     always,
 )
+from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import PendingTickers
 from tardis_machine.model.records import (
     BookChange,
@@ -158,6 +158,8 @@ class TickerMessage(Struct, gc=False):
 class TradeMapper(Mapper):
     """`trades`."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle trades."""
         return (TradeMessage, self.map) if tag.startswith("trades") else None
@@ -181,6 +183,8 @@ class TradeMapper(Mapper):
 
 class LiquidationMapper(Mapper):
     """`trades` again: those in which a position was liquidated."""
+
+    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle trades."""
@@ -209,6 +213,8 @@ class LiquidationMapper(Mapper):
 class BookMapper(Mapper):
     """`book`."""
 
+    is_stateless = True
+
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
         return (BookMessage, self.map) if tag.startswith("book") else None
@@ -231,6 +237,8 @@ class BookMapper(Mapper):
 
 class BookTickerMapper(Mapper):
     """`ticker`, for its best levels."""
+
+    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
@@ -286,6 +294,8 @@ class DerivativeTickerMapper(Mapper):
 
 class OptionSummaryMapper(Mapper):
     """`ticker` of options."""
+
+    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
@@ -355,30 +365,40 @@ def filter_symbol(symbol: str) -> str:
     return symbol.upper()
 
 
-def address(channel: str) -> Address:
+def locate(channel: str) -> Filter:
     """Split a channel: its name, and the instrument before the interval."""
     dotted = next((name for name in DOTTED_CHANNELS if channel.startswith(f"{name}.")), None)
     if dotted is not None:
-        return Address(dotted, (channel.removeprefix(f"{dotted}."),))
+        return Filter(dotted, (channel.removeprefix(f"{dotted}."),))
     name, _, rest = channel.partition(".")
     symbol = rest.rpartition(".")[0] or rest
-    return Address(name, (symbol,) if symbol else ())
+    return Filter(name, (symbol,) if symbol else None)
 
 
-def map_subscription(message: Any, start_us: int) -> list[Filter] | None:
+def read_subscribe(message: Any) -> list[Filter] | None:
     """Read `{"method": "public/subscribe", "params": {"channels": ["book.X.100ms"]}}`."""
     if message.get("method") not in ("public/subscribe", "private/subscribe"):
         return None
-    addresses = [address(channel) for channel in message["params"]["channels"]]
-    return [Filter(each.channel, each.symbols or None) for each in addresses]
+    return [locate(channel) for channel in message["params"]["channels"]]
 
 
 def _always(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
     return always(mapper, channel, convert=filter_symbol)
 
 
+FORMAT = WireFormat(
+    tag=StartTag(
+        b'{"jsonrpc":"2.0","method":"subscription","params":{"channel":"',
+        Notification,
+        lambda message: message.params and message.params.channel,
+    ),
+    locate=locate,
+    read_subscribe=read_subscribe,
+)
+
 VENUES = {
     EXCHANGE: Venue(
+        formats=(FORMAT,),
         versions={
             "trade": _always(TradeMapper, "trades"),
             "book_change": _always(BookMapper, "book"),
@@ -387,12 +407,5 @@ VENUES = {
             "option_summary": _always(OptionSummaryMapper, "ticker"),
             "book_ticker": _always(BookTickerMapper, "ticker"),
         },
-        tag=Tag(
-            b'{"jsonrpc":"2.0","method":"subscription","params":{"channel":"',
-            Notification,
-            lambda message: message.params and message.params.channel,
-        ),
-        address=address,
-        subscription=map_subscription,
     )
 }

@@ -1,0 +1,1 @@
+"""One module per venue family: wire messages, mappers, filters, subscribe forms, feed."""

@@ -48,10 +48,13 @@ class Normalizer:
             MappingError: for the first line that is not the documented JSON. What came before it
                 was emitted.
         """
+        routes = self._routes.known
         line = b""
         try:
-            for line, known in zip(lines, self._routes.look_up(lines), strict=True):
-                route = self._routes.answer(line[MESSAGE_START:]) if known is None else known
+            for line, key in zip(lines, self._routes.keys(lines), strict=True):
+                route = routes.get(key)
+                if route is None:
+                    route = self._routes.answer(line[MESSAGE_START:])
                 if route:
                     local = line[:LOCAL_DIGITS].decode() + "Z"
                     for decode, maps in route:

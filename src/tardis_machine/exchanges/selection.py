@@ -73,11 +73,12 @@ class FormatFilter:
 
     def select(self, lines: list[bytes]) -> list[bytes]:
         """Return the lines that match, in order."""
+        verdicts = self._verdicts.known
         selected = []
         line = b""
         try:
-            for line, known in zip(lines, self._verdicts.look_up(lines), strict=True):
-                verdict = known
+            for line, key in zip(lines, self._verdicts.keys(lines), strict=True):
+                verdict = verdicts.get(key)
                 if verdict is None:
                     verdict = self._verdicts.answer(line[MESSAGE_START:]) if line else True
                 if verdict is True or (verdict and self._concerns(line, verdict)):

@@ -125,23 +125,24 @@ class KeyTag:
 
 
 class TagTable(Generic[Answer]):
-    """Knows one answer per tag."""
+    """Knows one answer per tag; whoever reads many lines looks into `known` first."""
 
     def __init__(self, tag: Tag, answer: Callable[[str], Answer], untagged: Answer) -> None:
+        self.known: dict[bytes, Answer] = {}
+        """Answers by the key of a line."""
         self._tag = tag
         self._find = answer
         self._untagged = untagged
-        self._by_key: dict[bytes, Answer] = {}
         self._by_tag: dict[str, Answer] = {}
 
-    def look_up(self, lines: Sequence[bytes]) -> list[Answer | None]:
-        """Return what is known about each recorded line; None where `answer` must be asked."""
-        return list(map(self._by_key.get, self._tag.keys(lines, MESSAGE_START)))
+    def keys(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Return the key of each recorded line."""
+        return self._tag.keys(lines, MESSAGE_START)
 
     def answer(self, message: bytes) -> Answer:
         """Return the answer for a message, and remember it for those that are alike."""
         [key] = self._tag.keys([message], 0)
-        found = self._by_key.get(key)
+        found = self.known.get(key)
         if found is not None:
             return found
         tag = self._tag.read(message)
@@ -149,7 +150,7 @@ class TagTable(Generic[Answer]):
             return self._untagged
         found = self._answer_for(tag)
         if key == self._tag.key_of(tag):
-            self._by_key[key] = found
+            self.known[key] = found
         return found
 
     def _answer_for(self, tag: str) -> Answer:
@@ -157,6 +158,6 @@ class TagTable(Generic[Answer]):
         if found is None:
             if len(self._by_tag) >= MAX_TAGS:
                 self._by_tag.clear()
-                self._by_key.clear()
+                self.known.clear()
             found = self._by_tag[tag] = self._find(tag)
         return found

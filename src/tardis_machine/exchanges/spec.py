@@ -83,6 +83,7 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     read_subscribe: ReadSubscribe
+    """Reads the subscribe messages that clients of `/ws-replay` have always sent."""
 
 
 class FeedConnection(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +100,12 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
     connections: Callable[[Sequence[Filter]], list[FeedConnection]]
     """Turns filters into the sockets that bring what they ask for."""
+
+    read_subscribe: ReadSubscribe
+    """Reads the frames of `connections`, as the venue does: the same filters come back."""
+
+    recorded_only: frozenset[str] = frozenset()
+    """Channels that exist in recordings alone."""
 
 
 class Venue(msgspec.Struct, frozen=True, kw_only=True):

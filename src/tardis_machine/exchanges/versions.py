@@ -8,7 +8,15 @@ from typing import Any
 from tardis_machine.exchanges.filters import merge_filters
 from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.registry import REGISTRY
-from tardis_machine.exchanges.spec import Exchange, Mapper, Symbols, Venue, Version, WireFormat
+from tardis_machine.exchanges.spec import (
+    Exchange,
+    Mapper,
+    ReadSubscribe,
+    Symbols,
+    Venue,
+    Version,
+    WireFormat,
+)
 from tardis_machine.model.errors import UnsupportedError
 from tardis_machine.model.requests import Filter, ReplayRange, as_client_wrote
 from tardis_machine.model.time import MINUTE_US
@@ -65,6 +73,18 @@ def format_at(exchange: Exchange, at_us: int, now_us: int, *, is_live: bool = Fa
     if is_live or now_us - at_us < RECENT_US:
         return formats[-1]
     return formats[bisect_right(exchange.format_switches_us, at_us)]
+
+
+def subscribe_readers(exchange: Exchange, at_us: int, now_us: int) -> list[ReadSubscribe]:
+    """Return what understands the native subscribe messages of a replay that starts at a time.
+
+    A feed's own form comes first: it is that of today's clients, and only of the newest format.
+    """
+    venue, wire_format = venue_of(exchange), format_at(exchange, at_us, now_us)
+    readers = [wire_format.read_subscribe]
+    if venue.feed is not None and wire_format is venue.formats[-1]:
+        readers.insert(0, venue.feed.read_subscribe)
+    return readers
 
 
 def make_normalizer(

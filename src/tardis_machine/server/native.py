@@ -19,7 +19,7 @@ from aiohttp import WSCloseCode
 from tardis_machine.compute.combine import Merger
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
-from tardis_machine.exchanges.versions import format_at
+from tardis_machine.exchanges.versions import subscribe_readers
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import Clock, parse_instant
@@ -45,7 +45,7 @@ class Member:
         self.start, self.end = query.get("from"), query.get("to")
         self.filters: list[Filter] | None = None
         start_us = parse_instant(self.start or "") or 0
-        self._read_subscribe = format_at(self.exchange, start_us, clock()).read_subscribe
+        self._readers = subscribe_readers(self.exchange, start_us, clock())
         connection.on_text = self.subscribe
 
     @staticmethod
@@ -60,13 +60,15 @@ class Member:
 
     def subscribe(self, text: str) -> None:
         """Add the filters of a native subscribe message; anything else is ignored."""
-        try:
-            filters = self._read_subscribe(msgspec.json.decode(text))
-        except Exception as error:
-            log.debug("client message ignored", exchange=self.exchange.id, error=str(error))
-            return
-        if filters is not None:
-            self.filters = (self.filters or []) + filters
+        for read_subscribe in self._readers:
+            try:
+                filters = read_subscribe(msgspec.json.decode(text))
+            except Exception as error:
+                log.debug("client message ignored", exchange=self.exchange.id, error=str(error))
+                continue
+            if filters is not None:
+                self.filters = (self.filters or []) + filters
+                return
 
     def request(self) -> ReplayRequest:
         """Return the raw request this connection stands for."""

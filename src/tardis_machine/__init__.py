@@ -88,12 +88,6 @@ _MODULES = {
     "session.streams": ("RecordStream",),
     "version": ("__version__",),
 }
-# A package takes its name in its parent when it is first imported. `compute` is imported here and
-# gives the name back, so that it means the function from now on; `from tardis_machine.compute.…
-# import …` is not concerned.
-import_module("tardis_machine.compute")
-del globals()["compute"]
-
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 

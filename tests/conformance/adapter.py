@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.compute.combine import Merger, local_keys
-from tardis_machine.compute.grouping import decimal_places
-from tardis_machine.compute.order_book import CrossedRemoval, OrderBook
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.combine import Merger, local_keys
+from tardis_machine.computed.grouping import decimal_places
+from tardis_machine.computed.order_book import CrossedRemoval, OrderBook
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import (
     accepted_symbols,

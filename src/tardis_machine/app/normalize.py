@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from tardis_machine.app.settings import NormalizeOptions
 from tardis_machine.app.wiring import system_clock
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import accepted_symbols
 from tardis_machine.exchanges.normalizer import LOCAL_DIGITS

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 from aiohttp import WSCloseCode
 
-from tardis_machine.compute.combine import Merger
+from tardis_machine.computed.combine import Merger
 from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.model.errors import RequestError

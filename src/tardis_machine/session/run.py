@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Protocol
 
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.spec import Emit, Exchange
 from tardis_machine.model.control import Disconnect

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from tardis_machine.model.records import TradeBar
-from tests.unit.compute.builders import at, local, trade, triggered
+from tests.unit.computed.builders import at, local, trade, triggered
 
 
 def bars(data_type, trades):

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw
 
-from tardis_machine.compute.grouping import GroupedPrices, group_levels
-from tardis_machine.compute.intervals import Intervals
-from tardis_machine.compute.order_book import BookSide, OrderBook
+from tardis_machine.computed.grouping import GroupedPrices, group_levels
+from tardis_machine.computed.intervals import Intervals
+from tardis_machine.computed.order_book import BookSide, OrderBook
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import BookChange, EncodedBookSnapshot, Record
 

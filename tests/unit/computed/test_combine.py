@@ -1,7 +1,7 @@
 import msgspec
 
-from tardis_machine.compute.combine import Merger, local_keys
-from tests.unit.compute.builders import trade
+from tardis_machine.computed.combine import Merger, local_keys
+from tests.unit.computed.builders import trade
 
 
 def take_all(*streams: list[int]) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ trade that fills them. A trade is never split, and no bar is empty.
 import math
 from collections.abc import Sequence
 
-from tardis_machine.compute.intervals import Intervals, ms_part
+from tardis_machine.computed.intervals import Intervals, ms_part
 from tardis_machine.model.data_types import TradeBarSpec
 from tardis_machine.model.records import Record, Trade, TradeBar
 

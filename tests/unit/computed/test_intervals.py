@@ -1,7 +1,7 @@
 import pytest
 
-from tardis_machine.compute.intervals import Intervals, ms_part
-from tests.unit.compute.builders import START_MS, at
+from tardis_machine.computed.intervals import Intervals, ms_part
+from tests.unit.computed.builders import START_MS, at
 
 
 def test_times_of_one_interval_share_a_number() -> None:

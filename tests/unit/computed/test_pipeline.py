@@ -1,7 +1,7 @@
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.control import decode_lines, encode_lines
 from tardis_machine.model.data_types import computed_specs
-from tests.unit.compute.builders import change, disconnect, shown, snapshot, trade, triggered
+from tests.unit.computed.builders import change, disconnect, shown, snapshot, trade, triggered
 
 
 def kinds(records):

@@ -1,6 +1,6 @@
-from tardis_machine.compute.order_book import UNCHANGED, BookSide, CrossedRemoval, OrderBook
+from tardis_machine.computed.order_book import UNCHANGED, BookSide, CrossedRemoval, OrderBook
 from tardis_machine.model.records import BookLevel
-from tests.unit.compute.builders import change, levels, pairs, snapshot
+from tests.unit.computed.builders import change, levels, pairs, snapshot
 
 
 def book_of(*changes, **options) -> OrderBook:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from tardis_machine.compute.book_snapshots import BookSnapshots
-from tardis_machine.compute.trade_bars import TradeBars
+from tardis_machine.computed.book_snapshots import BookSnapshots
+from tardis_machine.computed.trade_bars import TradeBars
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import BookSnapshotSpec, ComputedSpec, TradeBarSpec
 from tardis_machine.model.records import BookChange, Record, Trade

@@ -2,10 +2,10 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from tardis_machine.compute.book_snapshots import BookSnapshots
+from tardis_machine.computed.book_snapshots import BookSnapshots
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import BookSnapshot
-from tests.unit.compute.builders import at, change, decoded, local, shown, snapshot, triggered
+from tests.unit.computed.builders import at, change, decoded, local, shown, snapshot, triggered
 
 MISSING = (UNSET, UNSET)
 

@@ -1,7 +1,7 @@
 import pytest
 
-from tardis_machine.compute.grouping import GroupedPrices, decimal_places, group_levels
-from tests.unit.compute.builders import levels, pairs
+from tardis_machine.computed.grouping import GroupedPrices, decimal_places, group_levels
+from tests.unit.computed.builders import levels, pairs
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Short ways to write the records that the compute tests need."""
+"""Short ways to write the records that the tests of computed records need."""
 
 from collections.abc import Sequence
 
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import computed_specs
 from tardis_machine.model.records import (

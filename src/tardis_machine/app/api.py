@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tardis_machine.app.keywords import settings_of
+from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.exchanges.normalizer import MESSAGE_START
 from tardis_machine.model.data_types import (

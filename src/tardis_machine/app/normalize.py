@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tardis_machine.app.settings import NormalizeOptions
+from tardis_machine.app.settings.commands import NormalizeOptions
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges import REGISTRY

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.publishing import connected_publisher, running_publisher
-from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.publishing.wiring import connected_publisher, running_publisher
+from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.model.errors import TardisMachineError
 from tardis_machine.server.listeners import listen
 from tardis_machine.server.services import Services

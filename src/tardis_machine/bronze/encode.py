@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from tardis_machine.bronze.cases import PayloadCase, snapshot_case
 from tardis_machine.bronze.envelope import Envelope
-from tardis_machine.bronze.frames import Frame
+from tardis_machine.bronze.event_writers import Frame
 from tardis_machine.bronze.ordinals import Ordinals
 from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.bronze.times import time_reader

@@ -6,9 +6,9 @@ from functools import partial
 from aiohttp import WSCloseCode, web
 
 from tardis_machine.server import http, status, ws
-from tardis_machine.server.connection import CloseConnection, Connection, Handler
 from tardis_machine.server.native import ReplaySessions
 from tardis_machine.server.services import Services
+from tardis_machine.server.websocket import CloseConnection, Connection, Handler
 
 
 def http_application(services: Services) -> web.Application:

@@ -15,9 +15,9 @@ from tardis_machine.server.options import (
     parse_raw_options,
 )
 from tardis_machine.server.services import Services
-from tardis_machine.session.copies import client_body
 from tardis_machine.session.plan import plan_normalized, plan_raw
 from tardis_machine.session.raw import http_lines
+from tardis_machine.session.response import client_body
 from tardis_machine.session.run import client_lines
 
 JSON_STREAM = "application/x-json-stream"

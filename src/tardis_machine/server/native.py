@@ -22,8 +22,8 @@ from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import parse_instant
-from tardis_machine.server.connection import CloseConnection, Connection
 from tardis_machine.server.services import Services
+from tardis_machine.server.websocket import CloseConnection, Connection
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
 from tardis_machine.session.run import raw_lines

@@ -2,11 +2,11 @@
 
 from contextlib import aclosing
 
-from tardis_machine.server.connection import Connection
 from tardis_machine.server.options import parse_normalized_options
 from tardis_machine.server.services import Services
-from tardis_machine.session.copies import client_body
+from tardis_machine.server.websocket import Connection
 from tardis_machine.session.plan import plan_normalized
+from tardis_machine.session.response import client_body
 
 ROUTE = "/ws-replay-normalized"
 

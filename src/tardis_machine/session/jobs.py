@@ -17,8 +17,8 @@ from tardis_machine.model.errors import RequestError
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import DAY_US, Clock, floor_minute, us_text
-from tardis_machine.session.copies import control_errors
 from tardis_machine.session.plan import NormalizedPlan, plan_normalized
+from tardis_machine.session.response import control_errors
 from tardis_machine.session.run import client_records
 from tardis_machine.sinks.publisher_link import PublishedStream
 from tardis_machine.sources.archive import ArchiveSource

@@ -185,7 +185,7 @@ class Machine:
         """Return the publisher process."""
         assert self.process is not None
         for child in psutil.Process(self.process.pid).children():
-            if "tardis_machine.app.publisher" in child.cmdline():
+            if "tardis_machine.app.publishing.process" in child.cmdline():
                 return child
         return None
 

@@ -15,7 +15,7 @@ from tardis_machine.telemetry.logs import LogSettings
 
 log = structlog.get_logger(__name__)
 
-PROCESS_MODULE = "tardis_machine.app.publisher"
+PROCESS_MODULE = "tardis_machine.app.publishing.process"
 WORKER_CLOSE_SECONDS = 4.0
 """How long a worker waits at its end for what it published to be settled; the parent waits 5."""
 

@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from tardis_machine.app.options import Option, choices_of
+from tardis_machine.app.settings.options import Option, choices_of
 from tardis_machine.model.errors import nearest_hint
 from tardis_machine.model.settings import Secret
 

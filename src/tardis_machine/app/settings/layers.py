@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from tardis_machine.app.options import (
+from tardis_machine.app.settings.options import (
     ENV_PREFIX,
     KnownNames,
     Option,

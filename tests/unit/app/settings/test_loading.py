@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.app.loading import Loaded, load_settings, settings_from
-from tardis_machine.app.options import KnownNames, Vocabulary, options_of
+from tardis_machine.app.settings.loading import Loaded, load_settings, settings_from
+from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import REQUIRED, Secret, argument, group, option
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from tardis_machine.app.options import Option, options_of
-from tardis_machine.app.values import read_value
+from tardis_machine.app.settings.options import Option, options_of
+from tardis_machine.app.settings.values import read_value
 from tardis_machine.model.settings import Secret, option
 
 

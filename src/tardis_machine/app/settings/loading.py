@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, get_type_hints
 
-from tardis_machine.app.layers import (
+from tardis_machine.app.settings.layers import (
     Given,
     Layer,
     read_command_line,
@@ -13,8 +13,8 @@ from tardis_machine.app.layers import (
     read_file,
     read_mapping,
 )
-from tardis_machine.app.options import KnownNames, Option, Vocabulary, options_of
-from tardis_machine.app.values import read_value
+from tardis_machine.app.settings.options import KnownNames, Option, Vocabulary, options_of
+from tardis_machine.app.settings.values import read_value
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import GROUP
 

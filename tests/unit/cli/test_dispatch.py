@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.app.options import Vocabulary, options_of
-from tardis_machine.app.values import read_value
+from tardis_machine.app.settings.options import Vocabulary, options_of
+from tardis_machine.app.settings.values import read_value
 from tardis_machine.cli import main
 from tardis_machine.cli.commands import COMMANDS, Command
-from tardis_machine.cli.frame import find_command
+from tardis_machine.cli.dispatch import find_command
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.version import __version__
 

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tardis_machine.app.options import KnownNames, Vocabulary, options_of, snake_case
+from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of, snake_case
 from tardis_machine.model.settings import Secret, group, option
 
 

@@ -4,9 +4,9 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from tardis_machine.app.layers import read_command_line
-from tardis_machine.app.loading import load_settings
-from tardis_machine.app.options import KnownNames, Vocabulary, options_of
+from tardis_machine.app.settings.layers import read_command_line
+from tardis_machine.app.settings.loading import load_settings
+from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of
 from tardis_machine.cli.commands import COMMANDS, DEFAULT_COMMAND, Command, ExitCode
 from tardis_machine.cli.help import help_text
 from tardis_machine.model.errors import (

@@ -11,8 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tardis_machine.app.publishing import connected_publisher, running_publisher, work_directory
-from tardis_machine.app.settings import PublishOptions, PublishSettings
+from tardis_machine.app.publishing.wiring import (
+    connected_publisher,
+    running_publisher,
+    work_directory,
+)
+from tardis_machine.app.settings.commands import PublishOptions, PublishSettings
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.errors import SettingsError, nearest_hint

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from tardis_machine.app.options import snake_case
+from tardis_machine.app.settings.options import snake_case
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.settings import EventBusSettings

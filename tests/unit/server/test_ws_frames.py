@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tardis_machine.server.frames import close_frame, close_reason, ping_frame, text_frames
+from tardis_machine.server.ws_frames import close_frame, close_reason, ping_frame, text_frames
 
 
 def read_frames(data: bytes) -> list[tuple[int, bytes]]:

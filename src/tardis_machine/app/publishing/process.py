@@ -1,4 +1,6 @@
-"""Entry point of the publisher process: `python -m tardis_machine.app.publisher <descriptors>`.
+"""Entry point of the publisher process.
+
+`python -m tardis_machine.app.publishing.process <listener> <channel>`
 
 The two descriptors are a listening Unix socket, where servers connect, and a channel to the parent.
 """
@@ -16,7 +18,7 @@ import msgspec
 import structlog
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.publishing import Bootstrap
+from tardis_machine.app.publishing.wiring import Bootstrap
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.publisher import open_publisher
@@ -34,7 +36,7 @@ from tardis_machine.sinks.supervisor import (
 )
 from tardis_machine.telemetry.logs import configure_logs
 
-log = structlog.get_logger("tardis_machine.app.publisher")
+log = structlog.get_logger("tardis_machine.app.publishing.process")
 
 STOP_SECONDS = 2.0
 """How long a bus may take to let go of its client."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from tardis_machine.app.loading import settings_from
+from tardis_machine.app.settings.loading import settings_from
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
 

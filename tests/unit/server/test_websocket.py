@@ -14,8 +14,8 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from tardis_machine.model.errors import RequestError
-from tardis_machine.server.connection import CloseConnection, Connection, Handler
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.server.websocket import CloseConnection, Connection, Handler
 
 MESSAGE = b"x" * 1000
 MANY = 50_000

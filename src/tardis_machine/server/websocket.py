@@ -9,8 +9,8 @@ import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tardis_machine.model.errors import TardisMachineError
-from tardis_machine.server.frames import close_frame, ping_frame, text_frames
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,8 @@ import orjson
 
 from tardis_machine.computed.combine import Merger, local_keys
 from tardis_machine.computed.pipeline import Computables
-from tardis_machine.model.control import encode_lines
 from tardis_machine.model.data_types import computed_specs
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnapshot, Record, Trade
 from tardis_machine.model.time import parse_us, us_text
 

@@ -25,7 +25,7 @@ from tardis_machine.app.api import replay_normalized
 from tardis_machine.app.publishing.wiring import Bootstrap, connected_publisher
 from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import encode_lines
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process

@@ -19,7 +19,7 @@ from tardis_machine.exchanges.filters import (
 )
 from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
 from tardis_machine.exchanges.versions import make_mappers, replay_filters, version_at
-from tardis_machine.model.control import Disconnect, decode_lines, encode_lines
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import (
     BookSnapshotSpec,
     ComputedSpec,
@@ -29,6 +29,7 @@ from tardis_machine.model.data_types import (
     source_types,
 )
 from tardis_machine.model.errors import MappingError
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.numbers import nonzero_number, number_text, optional_number, to_number
 from tardis_machine.model.records import BookChange, BookLevel, Record
 from tardis_machine.model.requests import Filter, NormalizedReplayRequest

@@ -16,8 +16,8 @@ from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, MESSAGE_START, Nor
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import make_mappers, replay_filters
-from tardis_machine.model.control import decode_lines, encode_lines
 from tardis_machine.model.errors import MappingError
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter
 from tests.golden.cases import NOW_US, golden_files, map_steps, new_normalizer, read_steps

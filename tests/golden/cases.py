@@ -19,7 +19,7 @@ from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.normalizer import LOCAL_DIGITS, Normalizer
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import make_mappers
-from tardis_machine.model.control import encode_lines
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import parse_us
 

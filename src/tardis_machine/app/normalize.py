@@ -12,7 +12,7 @@ from tardis_machine.exchanges.filters import accepted_symbols
 from tardis_machine.exchanges.normalizer import LOCAL_DIGITS
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import check_supported, replay_filters
-from tardis_machine.model.control import Disconnect, encode_lines
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import (
     check_data_types,
     computed_specs,
@@ -20,6 +20,7 @@ from tardis_machine.model.data_types import (
     source_types,
 )
 from tardis_machine.model.errors import MappingError, SourceError, UnknownNameError
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import us_text
 from tardis_machine.session.mapping import SegmentMapper

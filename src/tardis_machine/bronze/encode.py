@@ -18,8 +18,8 @@ from tardis_machine.bronze.ordinals import Ordinals
 from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.bronze.times import time_reader
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import EncodedBookSnapshot, Record
 from tardis_machine.model.time import SECOND_US
 

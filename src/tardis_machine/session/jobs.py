@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from tardis_machine.model.control import encode_lines
 from tardis_machine.model.data_types import check_data_types
 from tardis_machine.model.errors import RequestError
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import DAY_US, Clock, floor_minute, us_text

@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from tardis_machine.model.control import FeedError, encode_lines
+from tardis_machine.model.control import FeedError
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import Clock, us_text
 from tardis_machine.session.plan import NormalizedPlan

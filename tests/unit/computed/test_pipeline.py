@@ -1,6 +1,6 @@
 from tardis_machine.computed.pipeline import Computables
-from tardis_machine.model.control import decode_lines, encode_lines
 from tardis_machine.model.data_types import computed_specs
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tests.unit.computed.builders import change, disconnect, shown, snapshot, trade, triggered
 
 

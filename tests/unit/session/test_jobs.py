@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.model.control import decode_lines
 from tardis_machine.model.errors import RequestError, UnknownNameError
+from tardis_machine.model.ndjson import decode_lines
 from tardis_machine.model.time import MINUTE_US, parse_us
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder, ReplayProgress
 from tardis_machine.sources.archive import ArchiveSource

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tardis_machine.app.settings.keywords import settings_of
-from tardis_machine.app.wiring import system_clock
 from tardis_machine.exchanges.normalizer import MESSAGE_START
 from tardis_machine.model.data_types import (
     COMPUTED_PATTERNS,
@@ -25,6 +24,7 @@ from tardis_machine.session.run import client_lines, client_records
 from tardis_machine.session.streams import RecordStream, combined_chunks, computed_chunks
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.logs import bridge_logs
 
 Instant: TypeAlias = str | datetime

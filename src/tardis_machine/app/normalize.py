@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tardis_machine.app.settings.commands import NormalizeOptions
-from tardis_machine.app.wiring import system_clock
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges import REGISTRY
 from tardis_machine.exchanges.filters import accepted_symbols
@@ -25,6 +24,7 @@ from tardis_machine.model.records import Record
 from tardis_machine.model.time import us_text
 from tardis_machine.session.mapping import SegmentMapper
 from tardis_machine.sources.slices import PIECE_BYTES, read_slice, whole_lines
+from tardis_machine.telemetry.clock import system_clock
 
 COMPRESSED = (".zst", ".gz")
 

@@ -3,7 +3,6 @@
 import os
 import pickle
 import resource
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,16 +18,12 @@ from tardis_machine.server.workers import listen_with_workers
 from tardis_machine.sinks.supervisor import PublisherProcess
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.metrics import Metrics
 from tardis_machine.telemetry.process import watch_process
 
 MAX_OPEN_FILES = 65_536
 """Every client needs one or two; systems often start with 1,024 and grant more to who asks."""
-
-
-def system_clock() -> int:
-    """Return now in microseconds."""
-    return time.time_ns() // 1000
 
 
 @asynccontextmanager

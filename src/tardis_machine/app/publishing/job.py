@@ -17,7 +17,6 @@ from tardis_machine.app.publishing.wiring import (
     work_directory,
 )
 from tardis_machine.app.settings.commands import PublishOptions, PublishSettings
-from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.model.time import us_text
@@ -28,6 +27,7 @@ from tardis_machine.sinks.publisher_link import PublishedStream
 from tardis_machine.sinks.redrive import find_redrives
 from tardis_machine.sinks.supervisor import PublisherProcess
 from tardis_machine.sources.archive import ArchiveSource
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.version import __version__
 
 SAVE_SECONDS = 1.0

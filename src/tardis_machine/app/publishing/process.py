@@ -18,8 +18,7 @@ import msgspec
 import structlog
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.publishing.wiring import Bootstrap
-from tardis_machine.app.wiring import system_clock
+from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.publisher import open_publisher
 from tardis_machine.sinks.publisher_server import PublisherServer
@@ -34,6 +33,7 @@ from tardis_machine.sinks.supervisor import (
     REPORT,
     FinalReport,
 )
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.logs import configure_logs
 
 log = structlog.get_logger("tardis_machine.app.publishing.process")

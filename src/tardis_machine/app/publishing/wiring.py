@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
+from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
@@ -18,16 +18,6 @@ log = structlog.get_logger(__name__)
 PROCESS_MODULE = "tardis_machine.app.publishing.process"
 WORKER_CLOSE_SECONDS = 4.0
 """How long a worker waits at its end for what it published to be settled; the parent waits 5."""
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """What the publisher process is started with."""
-
-    publishing: PublishingSettings
-    logs: LogSettings
-    directory: Path
-    """Where spools, dead letters and jobs are kept."""
 
 
 def work_directory(publishing: PublishingSettings, archive: ArchiveSettings) -> Path:

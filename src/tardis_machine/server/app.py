@@ -8,7 +8,7 @@ from aiohttp import WSCloseCode, web
 from tardis_machine.server import http, status, ws
 from tardis_machine.server.native import ReplaySessions
 from tardis_machine.server.services import Services
-from tardis_machine.server.websocket import CloseConnection, Connection, Handler
+from tardis_machine.server.websocket import Connection, Handler, WebSocketRefusedError
 
 
 def http_application(services: Services) -> web.Application:
@@ -69,7 +69,7 @@ async def _answer_http(request: web.Request, services: Services) -> web.StreamRe
 
 
 async def _unknown_path(_: Connection) -> str:
-    raise CloseConnection(WSCloseCode.POLICY_VIOLATION, "")
+    raise WebSocketRefusedError(WSCloseCode.POLICY_VIOLATION, "")
 
 
 def _is_allowed(request: web.Request, services: Services) -> bool:

@@ -23,7 +23,7 @@ from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import parse_instant
 from tardis_machine.server.services import Services
-from tardis_machine.server.websocket import CloseConnection, Connection
+from tardis_machine.server.websocket import Connection, WebSocketRefusedError
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
 from tardis_machine.session.run import raw_lines
@@ -165,7 +165,7 @@ class ReplaySessions:
         if session is None:
             session = self._sessions[key] = ReplaySession(services)
         if session.has_started:
-            raise CloseConnection(
+            raise WebSocketRefusedError(
                 WSCloseCode.INTERNAL_ERROR,
                 "trying to add new WS connection to replay session that already started",
             )

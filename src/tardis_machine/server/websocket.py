@@ -8,7 +8,7 @@ from contextlib import suppress
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from tardis_machine.model.errors import TardisMachineError
+from tardis_machine.model.errors import RequestError, TardisMachineError
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
 
@@ -36,8 +36,8 @@ Handler = Callable[["Connection"], Awaitable[str]]
 """Serves a connection and returns the reason of its normal end."""
 
 
-class CloseConnection(Exception):  # noqa: N818 - an instruction, not a fault of ours
-    """Ends a connection with this code and reason."""
+class WebSocketRefusedError(RequestError):
+    """The client is not served; its WebSocket ends with this code and reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class CloseConnection(Exception):  # noqa: N818 - an instruction, not a fault of
         self.reason = reason
 
 
-class SlowClientError(ConnectionResetError):
+class SlowClientError(TardisMachineError, ConnectionResetError):
     """The peer accepted no data for too long."""
 
 
@@ -139,8 +139,8 @@ class Connection:
             reason = await handler(self)
             await self._drain(0)
             return WSCloseCode.OK, reason
-        except CloseConnection as instruction:
-            return instruction.code, instruction.reason
+        except WebSocketRefusedError as refusal:
+            return refusal.code, refusal.reason
         except ConnectionError:
             raise
         except TardisMachineError as error:

@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from tardis_machine.model.errors import RequestError
 from tardis_machine.server.settings import ServerSettings
-from tardis_machine.server.websocket import CloseConnection, Connection, Handler
+from tardis_machine.server.websocket import Connection, Handler, WebSocketRefusedError
 
 MESSAGE = b"x" * 1000
 MANY = 50_000
@@ -123,7 +123,7 @@ async def test_everything_is_sent_before_the_close() -> None:
     [
         (RequestError("no such thing"), 1011, "Error: no such thing"),
         (TypeError("what"), 1011, "TypeError: what"),
-        (CloseConnection(1008, "Too much"), 1008, "Too much"),
+        (WebSocketRefusedError(1008, "Too much"), 1008, "Too much"),
         (RequestError("x" * 200), 1011, "Error: " + "x" * 113),
     ],
 )

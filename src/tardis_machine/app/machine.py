@@ -27,12 +27,12 @@ class TardisMachine:
 
     @property
     def http_url(self) -> str:
-        """Return the address of the HTTP port."""
+        """Return the URL of the HTTP port."""
         return f"http://{self._host}:{self.settings.server.port}"
 
     @property
     def ws_url(self) -> str:
-        """Return the address of the WebSocket port."""
+        """Return the URL of the WebSocket port."""
         return f"ws://{self._host}:{self.settings.server.port + 1}"
 
     @property

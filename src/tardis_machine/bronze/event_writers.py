@@ -18,7 +18,7 @@ from tardis_machine.model.records import BookChange
 WriteBody: TypeAlias = Callable[[Any, Instant, int], bytes]
 
 
-class Frame:
+class EventWriter:
     """Holds the messages that all events of one payload case are written into.
 
     `write` takes a record, its local time and its ordinal and returns the part of the envelope

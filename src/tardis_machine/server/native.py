@@ -23,7 +23,7 @@ from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import parse_instant
 from tardis_machine.server.services import Services
-from tardis_machine.server.websocket import Connection, WebSocketRefusedError
+from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
 from tardis_machine.session.run import raw_lines
@@ -37,14 +37,14 @@ _MILLISECOND_DIGITS = 23
 class Member:
     """One connection of a session, and what it subscribed to."""
 
-    def __init__(self, connection: Connection) -> None:
-        query = connection.request.query
-        self.connection = connection
+    def __init__(self, websocket: WebSocket) -> None:
+        query = websocket.request.query
+        self.websocket = websocket
         self.exchange = self._exchange(query.get("exchange"))
         self.start, self.end = query.get("from"), query.get("to")
         self.filters: list[Filter] | None = None
         self._start_us = parse_instant(self.start or "") or 0
-        connection.on_text = self.subscribe
+        websocket.on_text = self.subscribe
 
     @staticmethod
     def _exchange(name: str | None) -> Exchange:
@@ -147,8 +147,8 @@ class ReplaySession:
 
     async def _send(self, member: Member, batch: list[bytes]) -> None:
         """Send to a member, unless it has left."""
-        if member in self._members and not member.connection.is_closed:
-            await member.connection.send(batch)
+        if member in self._members and not member.websocket.is_closed:
+            await member.websocket.send(batch)
 
 
 class ReplaySessions:
@@ -157,10 +157,10 @@ class ReplaySessions:
     def __init__(self) -> None:
         self._sessions: dict[str, ReplaySession] = {}
 
-    async def serve(self, connection: Connection, services: Services) -> str:
+    async def serve(self, websocket: WebSocket, services: Services) -> str:
         """Serve one connection as a member of its session."""
-        member = Member(connection)
-        key = connection.request.query.get("session") or f"connection {id(connection)}"
+        member = Member(websocket)
+        key = websocket.request.query.get("session") or f"connection {id(websocket)}"
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = ReplaySession(services)

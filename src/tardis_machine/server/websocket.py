@@ -32,7 +32,7 @@ _LAST_PING = b"end"
 _SHORTEST_WAIT_SECONDS = 0.001
 _LONGEST_WAIT_SECONDS = 0.05
 
-Handler = Callable[["Connection"], Awaitable[str]]
+Handler = Callable[["WebSocket"], Awaitable[str]]
 """Serves a connection and returns the reason of its normal end."""
 
 
@@ -49,7 +49,7 @@ class SlowClientError(TardisMachineError, ConnectionResetError):
     """The peer accepted no data for too long."""
 
 
-class Connection:
+class WebSocket:
     """A connection that a handler sends chunks to."""
 
     def __init__(self, request: web.Request, settings: ServerSettings) -> None:

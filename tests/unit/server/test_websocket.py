@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 
 from tardis_machine.model.errors import RequestError
 from tardis_machine.server.settings import ServerSettings
-from tardis_machine.server.websocket import Connection, Handler, WebSocketRefusedError
+from tardis_machine.server.websocket import Handler, WebSocket, WebSocketRefusedError
 
 MESSAGE = b"x" * 1000
 MANY = 50_000
@@ -38,7 +38,7 @@ class Server:
 async def serving(handler: Handler, **settings: Any) -> AsyncIterator[Server]:
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
-            return await Connection(request, ServerSettings(**settings)).serve(handler)
+            return await WebSocket(request, ServerSettings(**settings)).serve(handler)
         finally:
             server.ended.set()
 
@@ -54,19 +54,19 @@ async def serving(handler: Handler, **settings: Any) -> AsyncIterator[Server]:
         await runner.cleanup()
 
 
-async def send_much(connection: Connection) -> str:
+async def send_much(websocket: WebSocket) -> str:
     """Send megabytes in chunks, as a replay does."""
     for _ in range(MANY // 1000):
-        await connection.send([MESSAGE] * 1000)
+        await websocket.send([MESSAGE] * 1000)
     return "done"
 
 
-async def say_done(_: Connection) -> str:
+async def say_done(_: WebSocket) -> str:
     return "done"
 
 
 def failing_with(error: BaseException) -> Handler:
-    async def fail(_: Connection) -> str:
+    async def fail(_: WebSocket) -> str:
         raise error
 
     return fail
@@ -182,7 +182,7 @@ async def test_heartbeat_spares_a_peer_with_bytes_on_the_way() -> None:
         assert not server.ended.is_set()
 
 
-async def wait_for_ever(_: Connection) -> str:
+async def wait_for_ever(_: WebSocket) -> str:
     await asyncio.Event().wait()
     return ""
 

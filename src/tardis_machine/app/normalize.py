@@ -25,6 +25,7 @@ from tardis_machine.model.time import us_text
 from tardis_machine.session.mapping import SegmentMapper
 from tardis_machine.sources.slices import PIECE_BYTES, read_slice, whole_lines
 from tardis_machine.telemetry.clock import system_clock
+from tardis_machine.telemetry.metrics import Metrics
 
 COMPRESSED = (".zst", ".gz")
 
@@ -36,6 +37,8 @@ class LineNormalizer:
         self._exchange = exchange
         self._sources = source_types(options.data_types)
         self._with_disconnects = options.with_disconnects
+        # Nobody asks this process for its metrics.
+        self._counters = Metrics().replay.of(exchange.id)
         self._mapper = self._new_mapper()
         self._switches = self._switch_times()
         self._computables = Computables(computed_specs(options.data_types))
@@ -78,7 +81,11 @@ class LineNormalizer:
 
     def _new_mapper(self) -> SegmentMapper:
         return SegmentMapper(
-            self._exchange, self._sources, system_clock, with_disconnects=self._with_disconnects
+            self._exchange,
+            self._sources,
+            system_clock,
+            self._counters,
+            with_disconnects=self._with_disconnects,
         )
 
     def _switch_times(self) -> list[bytes]:

@@ -15,6 +15,7 @@ from tardis_machine.model.errors import TardisMachineError
 from tardis_machine.server.listeners import listen
 from tardis_machine.server.services import Services
 from tardis_machine.server.workers import listen_with_workers
+from tardis_machine.session.context import SessionContext
 from tardis_machine.sinks.supervisor import PublisherProcess
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
@@ -48,9 +49,8 @@ async def open_services(
     ):
         yield Services(
             settings=settings.server,
-            archive=archive,
+            session=SessionContext(archive, system_clock, metrics.replay),
             metrics=metrics,
-            clock=system_clock,
             started_us=system_clock(),
             publisher=client,
         )

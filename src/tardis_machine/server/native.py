@@ -131,11 +131,11 @@ class ReplaySession:
                 )
 
     async def _replay_members(self, members: Sequence[Member]) -> None:
-        archive = self._services.archive
+        session = self._services.session
         plans = [plan_raw(member.request()) for member in members]
         async with AsyncExitStack() as stack:
             streams = [
-                await stack.enter_async_context(aclosing(raw_lines(plan, archive)))
+                await stack.enter_async_context(aclosing(raw_lines(plan, session)))
                 for plan in plans
             ]
             if len(streams) == 1:

@@ -17,7 +17,7 @@ async def replay_normalized(websocket: WebSocket, services: Services) -> str:
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
     copy = services.copy("ws", ROUTE)
-    async with aclosing(client_body(plan, services.archive, services.clock, copy)) as chunks:
+    async with aclosing(client_body(plan, services.session, copy)) as chunks:
         with services.meter(ROUTE, plan.exchanges) as meter:
             async for count, body in chunks:
                 meter.sent(count, len(body))

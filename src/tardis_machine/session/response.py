@@ -7,14 +7,14 @@ from tardis_machine.model.control import FeedError
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import Clock, us_text
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.plan import NormalizedPlan
 from tardis_machine.session.run import client_records
 from tardis_machine.sinks.publisher_link import PublishedStream
-from tardis_machine.sources.archive import ArchiveSource
 
 
 async def client_body(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, copy: PublishedStream | None = None
+    plan: NormalizedPlan, context: SessionContext, copy: PublishedStream | None = None
 ) -> AsyncGenerator[tuple[int, bytes], None]:
     """Yield the number of records of each chunk and their NDJSON.
 
@@ -22,26 +22,26 @@ async def client_body(
     ask to see and the error that ends the stream.
     """
     if copy is None:
-        async with aclosing(client_records(plan, source, clock)) as chunks:
+        async with aclosing(client_records(plan, context)) as chunks:
             async for records in chunks:
                 yield len(records), encode_lines(records)
         return
     try:
-        async with aclosing(_copied_body(plan, source, clock, copy)) as bodies:
+        async with aclosing(_copied_body(plan, context, copy)) as bodies:
             async for body in bodies:
                 yield body
     except Exception as error:
-        await copy.publish(encode_lines(control_errors(plan, error, clock)))
+        await copy.publish(encode_lines(control_errors(plan, error, context.clock)))
         raise
     finally:
         copy.close()
 
 
 async def _copied_body(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, copy: PublishedStream
+    plan: NormalizedPlan, context: SessionContext, copy: PublishedStream
 ) -> AsyncGenerator[tuple[int, bytes], None]:
     unseen: list[Record] = []
-    async with aclosing(client_records(plan, source, clock, unseen.append)) as chunks:
+    async with aclosing(client_records(plan, context, unseen.append)) as chunks:
         async for records in chunks:
             body = encode_lines(records)
             await copy.publish(body)

@@ -20,6 +20,7 @@ from tardis_machine.app.settings.commands import PublishOptions, PublishSettings
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.model.time import us_text
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder
 from tardis_machine.sinks.log import count_records
 from tardis_machine.sinks.publisher_client import PublisherClient
@@ -75,7 +76,7 @@ class ReplayWork:
         """Publish what is left of the replays."""
         async with ArchiveSource(self._settings.archive) as source:
             open_stream = partial(begin_stream, client, self._settings.publish.job)
-            self._run = JobRun(self.state, source, system_clock, open_stream)
+            self._run = JobRun(self.state, SessionContext(source, system_clock), open_stream)
             saving = asyncio.create_task(self._save_often())
             try:
                 await self._run.run()

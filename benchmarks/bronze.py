@@ -16,7 +16,7 @@ from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import NormalizedRecord, decode_lines, encode_lines
+from tardis_machine.model.ndjson import NormalizedRecord, decode_lines, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import ms_text, us_text
 

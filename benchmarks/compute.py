@@ -1,4 +1,4 @@
-"""Measure the compute layer: CPU µs per book change and per merged record.
+"""Measure computed records: CPU µs per book change and per merged record.
 
 Run with `python benchmarks/compute.py`. To compare machines, costs are also given in orjson round
 trips of a raw message with as many levels. Snapshots include their encoding for the wire.
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
-from tardis_machine.compute.combine import Merger, local_keys
-from tardis_machine.compute.pipeline import Computables
-from tardis_machine.model.control import encode_lines
+from tardis_machine.computed.combine import Merger, local_keys
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import computed_specs
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnapshot, Record, Trade
 from tardis_machine.model.time import parse_us, us_text
 

@@ -26,7 +26,7 @@ from tardis_machine.lake.spark import open_session
 from tardis_machine.lake.store import Store
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES, TRADES
-from tardis_machine.model.control import NormalizedRecord
+from tardis_machine.model.ndjson import NormalizedRecord
 
 ROUNDS = 4
 TRADES_PER_ROUND = 1_000_000

@@ -22,10 +22,11 @@ from benchmarks.processes import free_ports, running, wait_until_healthy
 from benchmarks.publishing_share import client_share
 from benchmarks.replay import SCENARIOS, Feed, replay, write_feed
 from tardis_machine.app.api import replay_normalized
-from tardis_machine.app.keywords import settings_of
-from tardis_machine.app.publishing import Bootstrap, connected_publisher
+from tardis_machine.app.publishing.bootstrap import Bootstrap
+from tardis_machine.app.publishing.wiring import PROCESS_MODULE, connected_publisher
+from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import encode_lines
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
@@ -116,7 +117,7 @@ async def with_publisher(
     """Run something with a publisher process and a connection to it."""
     bootstrap = Bootstrap(settings, LogSettings(), folder)
     async with (
-        running_process("tardis_machine.app.publisher", bootstrap, 30) as process,
+        running_process(PROCESS_MODULE, bootstrap, 30) as process,
         connected_publisher(process.path, settings) as client,
     ):
         assert client is not None

@@ -9,12 +9,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.series import Origin
 from tardis_machine.sinks.frames import StreamContext
 from tardis_machine.sinks.publisher import open_publisher
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.telemetry.clock import system_clock
 
 OURS = "/src/tardis_machine/"
 CLIENTS = ("/aiobotocore/", "/botocore/", "/aiohttp/", "/azure/")

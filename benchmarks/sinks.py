@@ -23,7 +23,7 @@ from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import NormalizedRecord, encode_lines
+from tardis_machine.model.ndjson import NormalizedRecord, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.model.time import ms_text, us_text

@@ -12,7 +12,7 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.app.settings.options import Option, choices_of, options_of
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
 from tardis_machine.lake.tables import TABLES

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tardis_machine.app.api import RawMessage, combine, compute, replay, replay_normalized
     from tardis_machine.app.machine import TardisMachine
-    from tardis_machine.model.control import Disconnect, decode_lines, encode_lines
+    from tardis_machine.model.control import Disconnect
     from tardis_machine.model.data_types import BookSnapshotSpec, TradeBarSpec
     from tardis_machine.model.errors import (
         MappingError,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TardisMachineError,
         UpstreamStatusError,
     )
+    from tardis_machine.model.ndjson import decode_lines, encode_lines
     from tardis_machine.model.records import (
         BookChange,
         BookLevel,
@@ -74,12 +75,13 @@ __all__ = [
 _MODULES = {
     "app.api": ("RawMessage", "combine", "compute", "replay", "replay_normalized"),
     "app.machine": ("TardisMachine",),
-    "model.control": ("Disconnect", "decode_lines", "encode_lines"),
+    "model.control": ("Disconnect",),
     "model.data_types": ("BookSnapshotSpec", "TradeBarSpec"),
     "model.errors": (
         *("MappingError", "RequestError", "SettingsError"),
         *("SourceError", "TardisMachineError", "UpstreamStatusError"),
     ),
+    "model.ndjson": ("decode_lines", "encode_lines"),
     "model.records": (
         *("BookChange", "BookLevel", "BookSnapshot", "BookTicker", "DerivativeTicker"),
         *("Liquidation", "OptionSummary", "Record", "SnapshotLevel", "Trade", "TradeBar"),
@@ -88,12 +90,6 @@ _MODULES = {
     "session.streams": ("RecordStream",),
     "version": ("__version__",),
 }
-# A package takes its name in its parent when it is first imported. `compute` is imported here and
-# gives the name back, so that it means the function from now on; `from tardis_machine.compute.…
-# import …` is not concerned.
-import_module("tardis_machine.compute")
-del globals()["compute"]
-
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 

@@ -227,6 +227,31 @@ async def test_metrics_count_what_was_sent(client: Client) -> None:
     assert 'tardis_machine_server_messages_total{exchange="bitmex",route="/replay"} 6.0' in body
 
 
+def replay_counts(body: str) -> dict[str, float]:
+    prefix, label = "tardis_machine_replay_", '_total{exchange="bitmex"} '
+    lines = [line.removeprefix(prefix) for line in body.splitlines() if line.startswith(prefix)]
+    return {name: float(value) for name, _, value in (line.partition(label) for line in lines)}
+
+
+async def test_metrics_count_what_a_raw_replay_read(client: Client) -> None:
+    for with_disconnects in (False, True):
+        await client.lines("/replay", {**RAW, "withDisconnects": with_disconnects})
+    _, _, body = await client.get("/metrics")
+    assert replay_counts(body)["messages"] == 12
+    assert replay_counts(body)["disconnects"] == 6
+
+
+async def test_metrics_count_what_a_normalized_replay_read_and_produced(client: Client) -> None:
+    sent = await client.lines("/replay-normalized", NORMALIZED)
+    _, _, body = await client.get("/metrics")
+    assert replay_counts(body) == {
+        "messages": 6,
+        "records": len(sent),
+        "disconnects": 2,
+        "mapping_errors": 0,
+    }
+
+
 async def test_long_options_are_accepted(client: Client) -> None:
     long = {**NORMALIZED, "comment": "x" * 500_000}
     assert len(await client.lines("/replay-normalized", long)) == 6

@@ -88,9 +88,11 @@ async def test_metrics_answer_for_every_worker(client: Client) -> None:
     async with client.session.get(client.machine.http_url + "/health-check"):
         for _ in range(4):
             await client.lines("/replay", RAW)
-    async with asyncio.timeout(60):
-        while process_metric((await client.get("/metrics"))[2], sent) != 24:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    read = 'tardis_machine_replay_messages_total{exchange="bitmex"}'
+    for name in (sent, read):
+        async with asyncio.timeout(60):
+            while process_metric((await client.get("/metrics"))[2], name) != 24:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_counts_survive_the_worker_that_made_them(client: Client) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.compute.combine import Merger, local_keys
-from tardis_machine.compute.grouping import decimal_places
-from tardis_machine.compute.order_book import CrossedRemoval, OrderBook
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.combine import Merger, local_keys
+from tardis_machine.computed.grouping import decimal_places
+from tardis_machine.computed.order_book import CrossedRemoval, OrderBook
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges.filters import (
     accepted_symbols,
     filters_hash,
@@ -19,7 +19,7 @@ from tardis_machine.exchanges.filters import (
 from tardis_machine.exchanges.lines import LOCAL_DIGITS
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.versions import format_at, make_normalizer, replay_filters, version_at
-from tardis_machine.model.control import Disconnect, decode_lines, encode_lines
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import (
     BookSnapshotSpec,
     ComputedSpec,
@@ -29,6 +29,7 @@ from tardis_machine.model.data_types import (
     source_types,
 )
 from tardis_machine.model.errors import MappingError
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.numbers import nonzero_number, number_text, optional_number, to_number
 from tardis_machine.model.records import BookChange, BookLevel, Record
 from tardis_machine.model.requests import Filter, NormalizedReplayRequest

@@ -24,8 +24,8 @@ from tardis_machine.exchanges.versions import (
     venue_of,
     version_at,
 )
-from tardis_machine.model.control import decode_lines, encode_lines
 from tardis_machine.model.errors import MappingError
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import us_text

@@ -21,7 +21,7 @@ from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import make_normalizer
-from tardis_machine.model.control import encode_lines
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import parse_us
 

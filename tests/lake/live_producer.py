@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import NormalizedRecord
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import us_text
 from tardis_machine.sinks.addressing import address

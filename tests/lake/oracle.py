@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.bronze import HEADER_COLUMNS
-from tardis_machine.model.control import NormalizedRecord
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.time import parse_us
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -19,14 +19,14 @@ import polars
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.machine import TardisMachine
-from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.settings.commands import ServeSettings
+from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.lake.jobs import ALL, Job, JobSettings
 from tardis_machine.lake.query import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.model.control import encode_lines
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.time import parse_us
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
 from tests.compat.conftest import free_port

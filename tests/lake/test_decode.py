@@ -11,7 +11,7 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.lake.decode import MALFORMED, bronze_columns, payload_columns
 from tardis_machine.lake.tables import SILVER_BY_CASE
-from tardis_machine.model.control import NormalizedRecord
+from tardis_machine.model.ndjson import NormalizedRecord
 from tests.lake.events import encoded, trade
 from tests.lake.oracle import moment, payload_of
 from tests.property.test_bronze import records

@@ -10,7 +10,7 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.lake.tables import SILVER_BY_CASE
 from tardis_machine.lake.tables.silver import EVENT_TABLES
-from tardis_machine.model.control import NormalizedRecord
+from tardis_machine.model.ndjson import NormalizedRecord
 from tests.lake.events import disconnect, encoded, of_every_case, trade
 from tests.lake.lakes import Lake
 

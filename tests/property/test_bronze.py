@@ -13,14 +13,9 @@ from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identity, parse_event
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import (
-    Disconnect,
-    FeedError,
-    NormalizedRecord,
-    decode_lines,
-    encode_lines,
-)
+from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord, decode_lines, encode_lines
 from tardis_machine.model.numbers import whole
 from tardis_machine.model.records import (
     BookChange,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import TradeBarSpec
 from tardis_machine.model.records import Trade, TradeBar
 from tardis_machine.model.time import ms_text, us_text

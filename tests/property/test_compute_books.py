@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tardis_machine.compute.order_book import OrderBook
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.order_book import OrderBook
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnapshot
 from tardis_machine.model.time import ms_text, us_text

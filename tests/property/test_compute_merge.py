@@ -5,7 +5,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tardis_machine.compute.combine import Merger
+from tardis_machine.computed.combine import Merger
 
 sorted_streams = st.lists(st.lists(st.integers(0, 20)).map(sorted), max_size=5)
 any_streams = st.lists(st.lists(st.integers(0, 20)), max_size=5)

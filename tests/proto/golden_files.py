@@ -13,7 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Envelope, parse_event
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import NormalizedRecord, decode_lines
+from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
 
 FOLDER = Path(__file__).parent / "golden"
 INGEST_US = 1_709_251_200_250_000

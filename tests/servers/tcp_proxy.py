@@ -28,7 +28,7 @@ BOTH = (Flow.REQUESTS, Flow.REPLIES)
 
 
 @dataclass
-class Lane:
+class FlowControl:
     """What happens to the bytes of one flow, on every connection."""
 
     is_open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -79,7 +79,7 @@ class TcpProxy(ServerThread):
         super().__init__(port=port)
         self._target = target
         self._tls = certificates and server_context(certificates)
-        self._lanes = {flow: Lane() for flow in Flow}
+        self._controls = {flow: FlowControl() for flow in Flow}
         self._links: set[Link] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -112,31 +112,31 @@ class TcpProxy(ServerThread):
 
     def pause(self, *flows: Flow) -> None:
         """Hold the bytes of some flows or of both: a half-open connection."""
-        self._change(flows, lambda lane: lane.is_open.clear())
+        self._change(flows, lambda control: control.is_open.clear())
 
     def resume(self) -> None:
         """Let held bytes go on."""
-        self._change(BOTH, lambda lane: lane.is_open.set())
+        self._change(BOTH, lambda control: control.is_open.set())
 
     def delay(self, seconds: float, *flows: Flow) -> None:
         """Hold every piece of data for a time."""
-        self._change(flows, lambda lane: setattr(lane, "delay_seconds", seconds))
+        self._change(flows, lambda control: setattr(control, "delay_seconds", seconds))
 
     def swallow(self, *flows: Flow) -> None:
         """Read and forget: with REPLIES, the server has done the work and nobody hears of it."""
-        self._change(flows, lambda lane: setattr(lane, "is_swallowing", True))
+        self._change(flows, lambda control: setattr(control, "is_swallowing", True))
 
     def cut_after(self, size_bytes: int, flow: Flow) -> None:
         """Pass that many bytes of a flow, then reset the connection that carried them."""
-        self._change((flow,), lambda lane: setattr(lane, "cut_after_bytes", size_bytes))
+        self._change((flow,), lambda control: setattr(control, "cut_after_bytes", size_bytes))
 
     def passed_bytes(self, flow: Flow) -> int:
         """Return how many bytes went through."""
-        return self._lanes[flow].passed_bytes
+        return self._controls[flow].passed_bytes
 
     def swallowed_bytes(self, flow: Flow) -> int:
         """Return how many bytes were read and forgotten."""
-        return self._lanes[flow].swallowed_bytes
+        return self._controls[flow].swallowed_bytes
 
     def heal(self) -> None:
         """Take every fault back, listen again, and reset connections that miss bytes."""
@@ -144,16 +144,16 @@ class TcpProxy(ServerThread):
         self.do(self._forget_faults)
 
     def _forget_faults(self) -> None:
-        if any(lane.is_swallowing for lane in self._lanes.values()):
+        if any(control.is_swallowing for control in self._controls.values()):
             self._reset_all()
-        for lane in self._lanes.values():
-            lane.delay_seconds, lane.is_swallowing, lane.cut_after_bytes = 0.0, False, None
-            lane.is_open.set()
+        for control in self._controls.values():
+            control.delay_seconds, control.is_swallowing, control.cut_after_bytes = 0.0, False, None
+            control.is_open.set()
 
-    def _change(self, flows: tuple[Flow, ...], change: Callable[[Lane], object]) -> None:
+    def _change(self, flows: tuple[Flow, ...], change: Callable[[FlowControl], object]) -> None:
         def apply() -> None:
             for flow in flows or BOTH:
-                change(self._lanes[flow])
+                change(self._controls[flow])
 
         self.do(apply)
 
@@ -179,7 +179,7 @@ class TcpProxy(ServerThread):
     async def _forward(
         self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        requests, replies = self._lanes[Flow.REQUESTS], self._lanes[Flow.REPLIES]
+        requests, replies = self._controls[Flow.REQUESTS], self._controls[Flow.REPLIES]
         await requests.is_open.wait()
         host, _, port = self._target.rpartition(":")
         upstream_reader, upstream = await asyncio.open_connection(host, int(port))
@@ -208,15 +208,15 @@ def server_context(certificates: Certificates) -> ssl.SSLContext:
 
 
 async def _pump(
-    link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: Lane
+    link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, control: FlowControl
 ) -> None:
     while data := await reader.read(CHUNK_BYTES):
-        admitted = await lane.admit(data)
+        admitted = await control.admit(data)
         if link.is_forgotten:
             continue
         writer.write(admitted)
         await writer.drain()
-        if lane.cut_after_bytes == 0:
+        if control.cut_after_bytes == 0:
             raise ConnectionResetError("cut after the given number of bytes")
     if writer.can_write_eof() and not link.is_forgotten:
         writer.write_eof()

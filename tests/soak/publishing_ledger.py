@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tardis_machine.bronze.decode import Decoder
-from tardis_machine.model.control import decode_lines, encode_lines
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tests.servers.readers import Received
 from tests.soak.publishing_evidence import boot_and_number, delivery_id, key_of
 

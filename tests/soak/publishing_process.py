@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-from tardis_machine.app.publishing import PROCESS_MODULE
+from tardis_machine.app.publishing.wiring import PROCESS_MODULE
 from tests.servers.process import free_port, spawn
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tardis_machine.app.keywords import settings_of
-from tardis_machine.app.wiring import system_clock
+from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.exchanges.lines import MESSAGE_START
 from tardis_machine.model.data_types import (
     COMPUTED_PATTERNS,
@@ -20,11 +19,13 @@ from tardis_machine.model.errors import UnknownNameError
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter, NormalizedReplayRequest, ReplayRequest
 from tardis_machine.model.time import parse_us
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.plan import NormalizedPlan, RawPlan, plan_normalized, plan_raw
 from tardis_machine.session.run import client_lines, client_records
 from tardis_machine.session.streams import RecordStream, combined_chunks, computed_chunks
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.logs import bridge_logs
 
 Instant: TypeAlias = str | datetime
@@ -157,7 +158,10 @@ def combine(*streams: AsyncIterable[Record]) -> RecordStream:
 async def _raw_messages(
     plan: RawPlan, archive: ArchiveSettings
 ) -> AsyncGenerator[RawMessage | None, None]:
-    async with ArchiveSource(archive) as source, aclosing(client_lines(plan, source)) as chunks:
+    async with (
+        ArchiveSource(archive) as source,
+        aclosing(client_lines(plan, SessionContext(source, system_clock))) as chunks,
+    ):
         async for lines in chunks:
             for line in lines:
                 yield _raw_message(line) if line else None
@@ -172,7 +176,7 @@ async def _record_chunks(
 ) -> AsyncGenerator[list[Record], None]:
     async with (
         ArchiveSource(archive) as source,
-        aclosing(client_records(plan, source, system_clock)) as chunks,
+        aclosing(client_records(plan, SessionContext(source, system_clock))) as chunks,
     ):
         async for records in chunks:
             yield records

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from tardis_machine.app.machine import TardisMachine
-from tardis_machine.app.settings import DemoOptions
+from tardis_machine.app.settings.commands import DemoOptions
 from tardis_machine.model.errors import TardisMachineError
 
 SHOWN_LINES = 3

@@ -4,9 +4,9 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from tardis_machine.app.keywords import settings_of
-from tardis_machine.app.settings import ServeSettings
-from tardis_machine.app.shorthand import without_shorthand
+from tardis_machine.app.settings.commands import ServeSettings
+from tardis_machine.app.settings.keywords import settings_of
+from tardis_machine.app.settings.shorthand import without_shorthand
 from tardis_machine.app.wiring import open_server
 from tardis_machine.telemetry.logs import bridge_logs
 
@@ -27,12 +27,12 @@ class TardisMachine:
 
     @property
     def http_url(self) -> str:
-        """Return the address of the HTTP port."""
+        """Return the URL of the HTTP port."""
         return f"http://{self._host}:{self.settings.server.port}"
 
     @property
     def ws_url(self) -> str:
-        """Return the address of the WebSocket port."""
+        """Return the URL of the WebSocket port."""
         return f"ws://{self._host}:{self.settings.server.port + 1}"
 
     @property

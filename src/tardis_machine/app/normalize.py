@@ -4,15 +4,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tardis_machine.app.settings import NormalizeOptions
-from tardis_machine.app.wiring import system_clock
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.app.settings.commands import NormalizeOptions
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges.filters import accepted_symbols
 from tardis_machine.exchanges.lines import LOCAL_DIGITS
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import check_supported, replay_filters, switches_us
-from tardis_machine.model.control import Disconnect, encode_lines
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import (
     check_data_types,
     computed_specs,
@@ -20,10 +19,13 @@ from tardis_machine.model.data_types import (
     source_types,
 )
 from tardis_machine.model.errors import MappingError, SourceError, UnknownNameError
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import us_text
 from tardis_machine.session.mapping import SegmentMapper
 from tardis_machine.sources.slices import PIECE_BYTES, read_slice, whole_lines
+from tardis_machine.telemetry.clock import system_clock
+from tardis_machine.telemetry.metrics import Metrics
 
 COMPRESSED = (".zst", ".gz")
 
@@ -35,6 +37,8 @@ class LineNormalizer:
         self._exchange = exchange
         self._sources = source_types(options.data_types)
         self._with_disconnects = options.with_disconnects
+        # Nobody asks this process for its metrics.
+        self._counters = Metrics().replay.of(exchange.id)
         self._mapper = self._new_mapper()
         self._switches = self._switch_times()
         self._computables = Computables(computed_specs(options.data_types))
@@ -77,7 +81,11 @@ class LineNormalizer:
 
     def _new_mapper(self) -> SegmentMapper:
         return SegmentMapper(
-            self._exchange, self._sources, system_clock, with_disconnects=self._with_disconnects
+            self._exchange,
+            self._sources,
+            system_clock,
+            self._counters,
+            with_disconnects=self._with_disconnects,
         )
 
     def _switch_times(self) -> list[bytes]:

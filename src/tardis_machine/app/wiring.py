@@ -3,32 +3,28 @@
 import os
 import pickle
 import resource
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.publishing import connected_publisher, running_publisher
-from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.publishing.wiring import connected_publisher, running_publisher
+from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.model.errors import TardisMachineError
 from tardis_machine.server.listeners import listen
 from tardis_machine.server.services import Services
 from tardis_machine.server.workers import listen_with_workers
+from tardis_machine.session.context import SessionContext
 from tardis_machine.sinks.supervisor import PublisherProcess
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import clear_cache
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.metrics import Metrics
 from tardis_machine.telemetry.process import watch_process
 
 MAX_OPEN_FILES = 65_536
 """Every client needs one or two; systems often start with 1,024 and grant more to who asks."""
-
-
-def system_clock() -> int:
-    """Return now in microseconds."""
-    return time.time_ns() // 1000
 
 
 @asynccontextmanager
@@ -53,9 +49,8 @@ async def open_services(
     ):
         yield Services(
             settings=settings.server,
-            archive=archive,
+            session=SessionContext(archive, system_clock, metrics.replay),
             metrics=metrics,
-            clock=system_clock,
             started_us=system_clock(),
             publisher=client,
         )

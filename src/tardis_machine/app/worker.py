@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.wiring import open_services
 from tardis_machine.server.worker import serve_passed_connections
 from tardis_machine.telemetry.exposition import SharedRegistry

@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from msgspec import UNSET
 
-from tardis_machine.model.control import Disconnect, FeedError, NormalizedRecord
+from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.errors import SettingsError, nearest_hint
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import (
     BookChange,
     BookSnapshot,

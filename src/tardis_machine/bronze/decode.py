@@ -10,8 +10,8 @@ from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.readers import READERS
 from tardis_machine.bronze.times import time_writer
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 
 Outcome: TypeAlias = NormalizedRecord | EnvelopeError
 

@@ -13,13 +13,13 @@ from msgspec import UNSET
 
 from tardis_machine.bronze.cases import PayloadCase, snapshot_case
 from tardis_machine.bronze.envelope import Envelope
-from tardis_machine.bronze.frames import Frame
+from tardis_machine.bronze.event_writers import EventWriter
 from tardis_machine.bronze.ordinals import Ordinals
 from tardis_machine.bronze.series import Origin, Series
 from tardis_machine.bronze.times import time_reader
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import EncodedBookSnapshot, Record
 from tardis_machine.model.time import SECOND_US
 
@@ -58,9 +58,9 @@ class Encoder:
         self._on_reject = on_reject
         self._ordinals = Ordinals()
         self._read_time = time_reader()
-        self._frames = {case: Frame(case, self._read_time) for case in cases}
+        self._writers = {case: EventWriter(case, self._read_time) for case in cases}
         self._events_in_messages = 0
-        stream = _Stream(source, origin, dict(meta or {}), self._frames)
+        stream = _Stream(source, origin, dict(meta or {}), self._writers)
         types = {case.record_type for case in PayloadCase} | {EncodedBookSnapshot}
         self._slots = {record_type: _Slots(record_type, stream) for record_type in types}
 
@@ -78,8 +78,8 @@ class Encoder:
         self._events_in_messages += count
         if self._events_in_messages > _EVENTS_PER_MESSAGE:
             self._events_in_messages = count
-            for frame in self._frames.values():
-                frame.renew()
+            for writer in self._writers.values():
+                writer.renew()
 
     def _encode_block(
         self, records: Iterable[NormalizedRecord], stamp: bytes, envelopes: list[Envelope]
@@ -99,7 +99,7 @@ class Encoder:
                     local_us = local[0] * SECOND_US + local[1] // 1000
                     local_text = record.local_timestamp
                 ordinal = next_ordinal((slot.label, local_us))
-                body = slot.frame.write(record, local, ordinal)
+                body = slot.writer.write(record, local, ordinal)
             except (ValueError, TypeError, LookupError, OverflowError) as error:
                 self._on_reject(record, _rejection(record, error))
                 continue
@@ -113,7 +113,7 @@ class _Stream:
     source: str
     origin: Origin
     meta: dict[str, str]
-    frames: dict[PayloadCase, Frame]
+    writers: dict[PayloadCase, EventWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _Slot:
     series: Series
     label: str
     head: bytes
-    frame: Frame
+    writer: EventWriter
 
 
 class _Slots(dict[Any, _Slot | None]):
@@ -151,8 +151,8 @@ class _Slots(dict[Any, _Slot | None]):
         values = key if isinstance(key, tuple) else (key,)
         fields = dict(zip(self._fields, values, strict=True))
         case = self._case(fields)
-        frame = self._stream.frames.get(case)
-        if frame is None:
+        writer = self._stream.writers.get(case)
+        if writer is None:
             return None
         series = Series(
             case=case,
@@ -163,7 +163,7 @@ class _Slots(dict[Any, _Slot | None]):
             origin=self._stream.origin,
             meta=self._stream.meta,
         )
-        return _Slot(series, series.label, _head(series), frame)
+        return _Slot(series, series.label, _head(series), writer)
 
     def _case(self, fields: Mapping[str, Any]) -> PayloadCase:
         if "grouping" in fields:

@@ -19,7 +19,8 @@ from tardis_machine.bronze.writers import (
     optional_numbers,
 )
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.control import Disconnect, FeedError, NormalizedRecord
+from tardis_machine.model.control import Disconnect, FeedError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.numbers import whole
 from tardis_machine.model.records import (
     BarKind,

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from tardis_machine.app.lake_settings import (
-    LakeCheckSettings,
-    LakeCommandSettings,
-    LakeJobSettings,
-    LakeQuerySettings,
-)
-from tardis_machine.app.settings import (
+from tardis_machine.app.settings.commands import (
     CommandSettings,
     DemoSettings,
     NormalizeSettings,
     PublishSettings,
     ServeSettings,
     SimulateSettings,
+)
+from tardis_machine.app.settings.lake_commands import (
+    LakeCheckSettings,
+    LakeCommandSettings,
+    LakeJobSettings,
+    LakeQuerySettings,
 )
 
 

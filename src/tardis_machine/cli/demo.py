@@ -1,7 +1,7 @@
 """`tardis-machine demo`: the offline tour."""
 
 from tardis_machine.app.demo import run_tour
-from tardis_machine.app.settings import DemoSettings
+from tardis_machine.app.settings.commands import DemoSettings
 
 
 def run(settings: DemoSettings) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.app.settings.options import Option, choices_of, options_of
 from tardis_machine.cli.commands import Command
 
 PROGRAM = "tardis-machine"

@@ -3,7 +3,7 @@
 import sys
 
 from tardis_machine.app.normalize import normalize_files
-from tardis_machine.app.settings import NormalizeSettings
+from tardis_machine.app.settings.commands import NormalizeSettings
 
 
 def run(settings: NormalizeSettings) -> int:

@@ -4,8 +4,8 @@ import asyncio
 import sys
 import time
 
-from tardis_machine.app.publish import Work, load_work, open_publishing, run_work
-from tardis_machine.app.settings import PublishSettings
+from tardis_machine.app.publishing.job import Work, load_work, open_publishing, run_work
+from tardis_machine.app.settings.commands import PublishSettings
 from tardis_machine.cli.commands import ExitCode
 from tardis_machine.cli.signals import Endings, exit_code
 from tardis_machine.sinks.publisher_client import PublisherClient

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from tardis_machine.app.settings import ServeSettings
+from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.wiring import open_server, worker_count
 from tardis_machine.cli.commands import ExitCode
 from tardis_machine.cli.signals import Endings, exit_code

@@ -2,7 +2,7 @@
 
 import sys
 
-from tardis_machine.app.settings import SimulateSettings
+from tardis_machine.app.settings.commands import SimulateSettings
 from tardis_machine.sources.simulator import Progress, simulate
 
 

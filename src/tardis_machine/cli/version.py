@@ -1,6 +1,6 @@
 """`tardis-machine version`."""
 
-from tardis_machine.app.settings import CommandSettings
+from tardis_machine.app.settings.commands import CommandSettings
 from tardis_machine.version import __version__
 
 

@@ -1,16 +1,4 @@
-"""Errors of the lake.
-
-The tree, below those of `model.errors`::
-
-    SettingsError
-    ├── JavaNotFoundError        no Java 17 or newer
-    ├── JarsError                the jars for Delta and Kafka are not there
-    └── QueryError               SQL that DuckDB refuses
-    TardisMachineError
-    └── LakeError                a table or a job is not in the state it must have
-        ├── TableVersionError    a table was written by another version of this package
-        └── DataLossError        the bus no longer holds what the next batch must read
-"""
+"""Errors of the lake; `model.errors` draws the tree."""
 
 from tardis_machine.model.errors import SettingsError, TardisMachineError
 

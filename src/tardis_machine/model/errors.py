@@ -1,21 +1,40 @@
-"""Every error this package raises on purpose.
+"""The root of every error this package raises on purpose, and those that several packages know.
 
-The tree (a class is retryable when the same call may succeed later)::
+An error of one package is defined there. The whole tree (a class is retryable when the same call
+may succeed later)::
 
     TardisMachineError
-    ├── RequestError                a client asked for something that cannot be served
-    │   ├── UnknownNameError        a name outside a known set, with the nearest valid one
-    │   └── UnsupportedError        known, but not available for this exchange
-    ├── SettingsError               flags, environment or files do not form valid settings
-    │   └── MissingExtraError       an optional dependency is not installed
-    ├── MappingError                a venue message does not have the documented shape
-    ├── EnvelopeError               bytes are not a readable Bronze envelope
-    ├── SourceError                 data could not be read
-    │   ├── UpstreamStatusError     the data API answered with an error status
-    │   ├── SliceError              a slice is truncated, corrupt or not in the documented form
-    │   └── OfflineError            the cache lacks a slice and the network may not be used
-    └── SinkError                   events could not be handed to a bus
-        └── SinkUnavailableError    the bus is down, slow or throttling   (retryable)
+    ├── RequestError                  a client asked for something that cannot be served
+    │   ├── UnknownNameError          a name outside a known set, with the nearest valid one
+    │   ├── UnsupportedError          known, but not available for this exchange
+    │   ├── OptionsError              the `options` of a request are not JSON
+    │   └── WebSocketRefusedError     a WebSocket is ended with this code and reason
+    ├── SlowClientError               a client took no data for too long
+    ├── SettingsError                 flags, environment or files do not form valid settings
+    │   ├── MissingExtraError         an optional dependency is not installed
+    │   ├── JavaNotFoundError         no Java 17 or newer
+    │   ├── JarsError                 the jars for Delta and Kafka are not there
+    │   └── QueryError                SQL that DuckDB refuses
+    ├── MappingError                  a venue message does not have the documented shape
+    ├── EnvelopeError                 bytes are not a readable Bronze envelope
+    │   └── UnknownPayloadError       its payload is of a newer schema
+    ├── SourceError                   data could not be read
+    │   ├── UpstreamStatusError       the data API answered with an error status
+    │   ├── SliceError                a slice is truncated, corrupt or not in the documented form
+    │   ├── OfflineError              the cache lacks a slice and the network may not be used
+    │   └── TransientError            one attempt failed in a way that may pass   (retryable)
+    ├── SinkError                     events could not be handed to a bus
+    │   ├── SinkUnavailableError      the bus is down, slow or throttling   (retryable)
+    │   ├── BusNotReachedError        a required bus was not reached in time
+    │   ├── LogError                  a segment does not have the documented form
+    │   └── SpoolFullError            the spool has reached its size
+    └── LakeError                     a table or a job is not in the state it must have
+        ├── TableVersionError         a table was written by another version of this package
+        ├── DataLossError             the bus no longer holds what the next batch must read
+        └── BusError                  a bus refuses to be read: login, permission, no such stream
+            ├── BusUnavailableError   it is down, slow or throttling   (retryable)
+            ├── ExpiredIteratorError  a place in a Kinesis shard was held for too long
+            └── ForeignPositionError  a Kinesis stream was deleted and made anew
 """
 
 from collections.abc import Collection

@@ -6,9 +6,9 @@ from functools import partial
 from aiohttp import WSCloseCode, web
 
 from tardis_machine.server import http, status, ws
-from tardis_machine.server.connection import CloseConnection, Connection, Handler
 from tardis_machine.server.native import ReplaySessions
 from tardis_machine.server.services import Services
+from tardis_machine.server.websocket import Handler, WebSocket, WebSocketRefusedError
 
 
 def http_application(services: Services) -> web.Application:
@@ -38,11 +38,11 @@ def ws_application(services: Services) -> web.Application:
         if not _is_allowed(request, services):
             return _unauthorized()
         handler = handlers.get(request.path.lower(), _unknown_path)
-        connection = Connection(request, services.settings)
+        websocket = WebSocket(request, services.settings)
         try:
-            return await connection.serve(handler)
+            return await websocket.serve(handler)
         finally:
-            if connection.was_too_slow:
+            if websocket.was_too_slow:
                 services.metrics.server.slow_clients.labels(request.path.lower()).inc()
 
     app = web.Application()
@@ -68,8 +68,8 @@ async def _answer_http(request: web.Request, services: Services) -> web.StreamRe
     return status.metrics(services)
 
 
-async def _unknown_path(_: Connection) -> str:
-    raise CloseConnection(WSCloseCode.POLICY_VIOLATION, "")
+async def _unknown_path(_: WebSocket) -> str:
+    raise WebSocketRefusedError(WSCloseCode.POLICY_VIOLATION, "")
 
 
 def _is_allowed(request: web.Request, services: Services) -> bool:

@@ -15,9 +15,9 @@ from tardis_machine.server.options import (
     parse_raw_options,
 )
 from tardis_machine.server.services import Services
-from tardis_machine.session.copies import client_body
 from tardis_machine.session.plan import plan_normalized, plan_raw
 from tardis_machine.session.raw import http_lines
+from tardis_machine.session.response import client_body
 from tardis_machine.session.run import client_lines
 
 JSON_STREAM = "application/x-json-stream"
@@ -52,7 +52,7 @@ async def replay_normalized(request: web.Request, services: Services) -> web.Str
 async def raw_chunks(options: str | bytes | None, services: Services) -> Chunks:
     """Yield the body of a raw response."""
     plan = plan_raw(parse_raw_options(options))
-    async with aclosing(client_lines(plan, services.archive)) as chunks:
+    async with aclosing(client_lines(plan, services.session)) as chunks:
         with services.meter("/replay", [plan.exchange.id]) as meter:
             async for lines in chunks:
                 body = http_lines(lines)
@@ -65,7 +65,7 @@ async def normalized_chunks(options: str | bytes | None, services: Services) -> 
     plan = plan_normalized(parse_normalized_options(options), services.clock())
     services.warn_of_ignored(plan)
     copy = services.copy("http", NORMALIZED_ROUTE)
-    async with aclosing(client_body(plan, services.archive, services.clock, copy)) as chunks:
+    async with aclosing(client_body(plan, services.session, copy)) as chunks:
         with services.meter(NORMALIZED_ROUTE, plan.exchanges) as meter:
             async for count, body in chunks:
                 meter.sent(count, len(body))

@@ -16,15 +16,15 @@ import msgspec
 import structlog
 from aiohttp import WSCloseCode
 
-from tardis_machine.compute.combine import Merger
+from tardis_machine.computed.combine import Merger
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import subscribe_readers
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest
 from tardis_machine.model.time import Clock, parse_instant
-from tardis_machine.server.connection import CloseConnection, Connection
 from tardis_machine.server.services import Services
+from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
 from tardis_machine.session.run import raw_lines
@@ -38,15 +38,15 @@ _MILLISECOND_DIGITS = 23
 class Member:
     """One connection of a session, and what it subscribed to."""
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
-        query = connection.request.query
-        self.connection = connection
+    def __init__(self, websocket: WebSocket, clock: Clock) -> None:
+        query = websocket.request.query
+        self.websocket = websocket
         self.exchange = self._exchange(query.get("exchange"))
         self.start, self.end = query.get("from"), query.get("to")
         self.filters: list[Filter] | None = None
         start_us = parse_instant(self.start or "") or 0
         self._readers = subscribe_readers(self.exchange, start_us, clock())
-        connection.on_text = self.subscribe
+        websocket.on_text = self.subscribe
 
     @staticmethod
     def _exchange(name: str | None) -> Exchange:
@@ -134,11 +134,11 @@ class ReplaySession:
                 )
 
     async def _replay_members(self, members: Sequence[Member]) -> None:
-        archive = self._services.archive
+        session = self._services.session
         plans = [plan_raw(member.request()) for member in members]
         async with AsyncExitStack() as stack:
             streams = [
-                await stack.enter_async_context(aclosing(raw_lines(plan, archive)))
+                await stack.enter_async_context(aclosing(raw_lines(plan, session)))
                 for plan in plans
             ]
             if len(streams) == 1:
@@ -150,8 +150,8 @@ class ReplaySession:
 
     async def _send(self, member: Member, batch: list[bytes]) -> None:
         """Send to a member, unless it has left."""
-        if member in self._members and not member.connection.is_closed:
-            await member.connection.send(batch)
+        if member in self._members and not member.websocket.is_closed:
+            await member.websocket.send(batch)
 
 
 class ReplaySessions:
@@ -160,15 +160,15 @@ class ReplaySessions:
     def __init__(self) -> None:
         self._sessions: dict[str, ReplaySession] = {}
 
-    async def serve(self, connection: Connection, services: Services) -> str:
+    async def serve(self, websocket: WebSocket, services: Services) -> str:
         """Serve one connection as a member of its session."""
-        member = Member(connection, services.clock)
-        key = connection.request.query.get("session") or f"connection {id(connection)}"
+        member = Member(websocket, services.clock)
+        key = websocket.request.query.get("session") or f"connection {id(websocket)}"
         session = self._sessions.get(key)
         if session is None:
             session = self._sessions[key] = ReplaySession(services)
         if session.has_started:
-            raise CloseConnection(
+            raise WebSocketRefusedError(
                 WSCloseCode.INTERNAL_ERROR,
                 "trying to add new WS connection to replay session that already started",
             )

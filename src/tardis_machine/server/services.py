@@ -12,10 +12,10 @@ import structlog
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.time import Clock
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.plan import NormalizedPlan
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.publisher_link import PublishedStream
-from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.telemetry.metrics import Metrics, ServerMetrics
 from tardis_machine.version import __version__
 
@@ -53,12 +53,16 @@ class Services:
     """The running parts a request needs."""
 
     settings: ServerSettings
-    archive: ArchiveSource
+    session: SessionContext
     metrics: Metrics
-    clock: Clock
     started_us: int
     publisher: PublisherClient | None = None
     """Takes a copy of normalized streams; None: nothing is published."""
+
+    @property
+    def clock(self) -> Clock:
+        """Return what tells the time."""
+        return self.session.clock
 
     def meter(self, route: str, exchanges: Iterable[str]) -> StreamMeter:
         """Return the meter of a stream; one over several exchanges is counted as `several`."""

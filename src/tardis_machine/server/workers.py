@@ -217,7 +217,7 @@ async def _peek_session(connection: socket.socket, seconds: float = PEEK_SECONDS
             head = await _peek_request_line(connection)
         return _session_of(head.decode("latin-1"))
     except (TimeoutError, OSError, ValueError):
-        # Slow, gone or no address: whoever gets the connection will answer that.
+        # Slow, gone or not a valid request: whoever gets the connection will answer that.
         return None
 
 

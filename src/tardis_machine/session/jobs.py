@@ -11,17 +11,17 @@ from pathlib import Path
 
 import msgspec
 
-from tardis_machine.model.control import encode_lines
 from tardis_machine.model.data_types import check_data_types
 from tardis_machine.model.errors import RequestError
+from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import NormalizedReplayRequest
-from tardis_machine.model.time import DAY_US, Clock, floor_minute, us_text
-from tardis_machine.session.copies import control_errors
+from tardis_machine.model.time import DAY_US, floor_minute, us_text
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.plan import NormalizedPlan, plan_normalized
+from tardis_machine.session.response import control_errors
 from tardis_machine.session.run import client_records
 from tardis_machine.sinks.publisher_link import PublishedStream
-from tardis_machine.sources.archive import ArchiveSource
 
 
 class ReplayOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,21 +120,19 @@ class JobRun:
 
     Args:
         state: where to begin.
-        source: where recorded data comes from.
-        clock: what time it is.
+        context: what plans run with.
         open_stream: begins a stream to the publisher.
     """
 
     def __init__(
         self,
         state: JobState,
-        source: ArchiveSource,
-        clock: Clock,
+        context: SessionContext,
         open_stream: Callable[[], PublishedStream],
     ) -> None:
         self.state = state
-        self._source = source
-        self._clock = clock
+        self._context = context
+        self._clock = context.clock
         self._open_stream = open_stream
         self._streams: dict[int, PublishedStream] = {}
         self._finished: set[int] = set()
@@ -186,9 +184,7 @@ class JobRun:
     async def _publish(self, plan: NormalizedPlan, stream: PublishedStream, after: str) -> None:
         """Publish the records from one time on."""
         unseen: list[Record] = []
-        async with aclosing(
-            client_records(plan, self._source, self._clock, unseen.append)
-        ) as chunks:
+        async with aclosing(client_records(plan, self._context, unseen.append)) as chunks:
             async for records in chunks:
                 await self._send(unseen, stream, after)
                 unseen.clear()

@@ -7,7 +7,9 @@ from tardis_machine.exchanges.normalizer import Normalizer, mapping_error
 from tardis_machine.exchanges.spec import Emit, Exchange
 from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.control import Disconnect
+from tardis_machine.model.errors import MappingError
 from tardis_machine.model.time import Clock, parse_us
+from tardis_machine.telemetry.metrics import ReplayCounters
 
 
 class SegmentMapper:
@@ -18,12 +20,14 @@ class SegmentMapper:
         exchange: Exchange,
         source_types: Sequence[str],
         clock: Clock,
+        counters: ReplayCounters,
         *,
         with_disconnects: bool,
         on_unseen: Emit | None = None,
     ) -> None:
         """Map for one exchange; `on_unseen` takes the disconnects that are not emitted."""
         self._on_unseen = on_unseen
+        self._counters = counters
         self._exchange = exchange
         self._source_types = source_types
         self._clock = clock
@@ -56,12 +60,21 @@ class SegmentMapper:
     def _map_run(self, lines: list[bytes], emit: Emit) -> None:
         """Map lines of one connection."""
         self._last_line = lines[-1]
-        if self._normalizer is None:
-            start_us = self._recorded_us(lines[0])
-            self._normalizer = make_normalizer(
-                self._exchange, self._source_types, start_us, self._clock(), is_live=False
-            )
-        self._normalizer.map_lines(lines, emit)
+        self._counters.messages.inc(len(lines))
+        try:
+            normalizer = self._normalizer or self._new_normalizer(lines[0])
+            normalizer.map_lines(lines, emit)
+        except MappingError:
+            self._counters.mapping_errors.inc()
+            raise
+
+    def _new_normalizer(self, line: bytes) -> Normalizer:
+        """Start over with the mappers of a line's time."""
+        start_us = self._recorded_us(line)
+        self._normalizer = make_normalizer(
+            self._exchange, self._source_types, start_us, self._clock(), is_live=False
+        )
+        return self._normalizer
 
     def _recorded_us(self, line: bytes) -> int:
         try:
@@ -74,6 +87,7 @@ class SegmentMapper:
         if self._normalizer is None:
             return
         self._normalizer = None
+        self._counters.disconnects.inc()
         tell = emit if self._with_disconnects else self._on_unseen
         if tell is not None:
             tell(

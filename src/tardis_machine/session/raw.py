@@ -1,5 +1,7 @@
 """Recorded lines as raw responses carry them."""
 
+from collections.abc import Callable
+
 from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.model.requests import ReplayRange
 from tardis_machine.model.time import parse_us, us_text
@@ -17,20 +19,21 @@ def split_lines(data: bytes) -> list[bytes]:
 class GapFolder:
     """Collapses repeated disconnect markers into one, across chunks, or drops them."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, on_disconnect: Callable[[], object]) -> None:
         self._keep = keep
+        self._on_disconnect = on_disconnect
         self._after_gap = False
 
-    def fold(self, lines: list[bytes]) -> list[bytes]:
+    def fold(self, lines: list[bytes], *, has_gaps: bool) -> list[bytes]:
         """Return lines with at most one marker between two messages."""
-        if b"" not in lines:
+        if not has_gaps:
             self._after_gap = self._after_gap and not lines
             return lines
-        if not self._keep:
-            return [line for line in lines if line]
         folded = []
         for line in lines:
-            if line or not self._after_gap:
+            if not line and not self._after_gap:
+                self._on_disconnect()
+            if line or (self._keep and not self._after_gap):
                 folded.append(line)
             self._after_gap = not line
         return folded

@@ -8,14 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Protocol
 
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.spec import Emit, Exchange
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter, ReplayRange
-from tardis_machine.model.time import Clock, floor_minute, us_text
+from tardis_machine.model.time import floor_minute, us_text
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.mapping import SegmentMapper
 from tardis_machine.session.plan import (
     ArchiveOptions,
@@ -34,9 +35,9 @@ COMPUTED_AT_ONCE = 250
 stay in memory the allocator already has."""
 
 
-async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
+async def client_lines(plan: RawPlan, context: SessionContext) -> AsyncGenerator[list[bytes], None]:
     """Yield the lines of a plan as fast as they are read, or at the speed the client chose."""
-    async with aclosing(raw_lines(plan, source)) as chunks:
+    async with aclosing(raw_lines(plan, context)) as chunks:
         if plan.speed is None:
             async for lines in chunks:
                 yield lines
@@ -51,34 +52,38 @@ async def client_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[l
                 yield due
 
 
-async def raw_lines(plan: RawPlan, source: ArchiveSource) -> AsyncGenerator[list[bytes], None]:
+async def raw_lines(plan: RawPlan, context: SessionContext) -> AsyncGenerator[list[bytes], None]:
     """Yield recorded lines; an empty one is a disconnect, if the client wants to see them."""
-    gaps = GapFolder(keep=plan.with_disconnects)
+    counters = context.metrics.of(plan.exchange.id)
+    gaps = GapFolder(keep=plan.with_disconnects, on_disconnect=counters.disconnects.inc)
     select: LineFilter | None = None
     async with aclosing(
-        _read(source, plan.exchange, plan.filters, plan.range, plan.archive)
+        _read(context.source, plan.exchange, plan.filters, plan.range, plan.archive)
     ) as chunks:
         async for chunk in chunks:
             lines = split_lines(chunk.data)
+            # Gaps are rare: one search finds them, and only then they are counted.
+            gap_count = lines.count(b"") if b"" in lines else 0
+            counters.messages.inc(len(lines) - gap_count)
             if chunk.needs_local_filter and plan.filters:
                 select = select or LineFilter(plan.exchange, plan.filters)
                 lines = select.select(lines)
             if plan.is_exact:
                 lines = cut_lines(lines, plan.range)
             # Last, because lines between two disconnects may be gone by now.
-            lines = gaps.fold(lines)
+            lines = gaps.fold(lines, has_gaps=gap_count > 0)
             if lines:
                 yield lines
 
 
 async def client_records(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
+    plan: NormalizedPlan, context: SessionContext, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records of a plan as fast as they are read, or at the speed the client chose.
 
     `on_unseen` takes the disconnects that the client did not ask to see.
     """
-    async with aclosing(normalized_records(plan, source, clock, on_unseen)) as chunks:
+    async with aclosing(normalized_records(plan, context, on_unseen)) as chunks:
         if plan.speed is None:
             async for records in chunks:
                 yield records
@@ -91,14 +96,12 @@ async def client_records(
 
 
 async def normalized_records(
-    plan: NormalizedPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
+    plan: NormalizedPlan, context: SessionContext, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records that reach the client, merged by local time over all entries."""
     async with AsyncExitStack() as stack:
         streams = [
-            await stack.enter_async_context(
-                aclosing(entry_records(entry, source, clock, on_unseen))
-            )
+            await stack.enter_async_context(aclosing(entry_records(entry, context, on_unseen)))
             for entry in plan.entries
         ]
         merged: AsyncIterator[list[Record]] = (
@@ -112,40 +115,42 @@ async def normalized_records(
 
 
 async def entry_records(
-    entry: EntryPlan, source: ArchiveSource, clock: Clock, on_unseen: Emit | None = None
+    entry: EntryPlan, context: SessionContext, on_unseen: Emit | None = None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield the records of one entry, source records and computed ones."""
     computables = Computables(entry.computed, trim_levels=entry.trim_levels)
     by_symbol, in_range = _symbol_selector(entry.symbols), _exact_selector(entry)
+    produced = context.metrics.of(entry.exchange.id).records
     for segment in entry.segments:
-        async with aclosing(_mapped_records(entry, segment, source, clock, on_unseen)) as chunks:
+        async with aclosing(_mapped_records(entry, segment, context, on_unseen)) as chunks:
             async for mapped in chunks:
                 records = by_symbol(mapped)
                 if not entry.computed:
-                    yield in_range(records)
+                    passed = in_range(records)
+                    produced.inc(len(passed))
+                    yield passed
                     continue
                 for start in range(0, len(records), COMPUTED_AT_ONCE):
                     batch = records[start : start + COMPUTED_AT_ONCE]
-                    yield in_range(computables.apply(batch))
+                    passed = in_range(computables.apply(batch))
+                    produced.inc(len(passed))
+                    yield passed
 
 
 async def _mapped_records(
-    entry: EntryPlan,
-    segment: Segment,
-    source: ArchiveSource,
-    clock: Clock,
-    on_unseen: Emit | None,
+    entry: EntryPlan, segment: Segment, context: SessionContext, on_unseen: Emit | None
 ) -> AsyncGenerator[list[Record], None]:
     """Yield what the mappers of one segment make of its lines."""
     mapper = SegmentMapper(
         entry.exchange,
         entry.source_types,
-        clock,
+        context.clock,
+        context.metrics.of(entry.exchange.id),
         with_disconnects=entry.with_disconnects,
         on_unseen=on_unseen,
     )
     async with aclosing(
-        _read(source, entry.exchange, segment.filters, segment.range, entry.archive)
+        _read(context.source, entry.exchange, segment.filters, segment.range, entry.archive)
     ) as chunks:
         async for chunk in chunks:
             records: list[Record] = []

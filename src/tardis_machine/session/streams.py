@@ -5,8 +5,8 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from tardis_machine.compute.combine import Merger, local_keys
-from tardis_machine.compute.pipeline import Computables
+from tardis_machine.computed.combine import Merger, local_keys
+from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import ComputedSpec
 from tardis_machine.model.records import EncodedBookSnapshot, Record
 

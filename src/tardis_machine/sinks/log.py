@@ -1,11 +1,16 @@
 """Append-only log on disk: the files bus and the spool; this module reads and writes its bytes.
 
-A log is a directory of segments, numbered from 1 without meaning in the gaps:
+A log is a directory of segments, numbered upwards:
 
     00000000000000000001.log     closed: complete, flushed to disk, never changed again
     00000000000000000002.open    being written; becomes .log by a rename
     durable                      how far readers may go, see `durable_end`
     lock                         held (flock) by the one process that writes
+
+The files bus numbers its segments from 1 without gaps and removes only its oldest ones (retention).
+So a number that is missing is a segment that was removed, and its events are lost to a reader that
+had not come to its end. The spool removes any segment whose events are settled, and leaves gaps:
+there a missing number says nothing.
 
 A segment is a sequence of blocks. All integers are unsigned and little-endian:
 

@@ -16,8 +16,8 @@ from tardis_machine.bronze.cases import PayloadCase, case_of
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Envelope, identities
 from tardis_machine.bronze.routing import ALL_CASES
-from tardis_machine.model.control import NormalizedRecord, decode_lines
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.frames import Redrive, Status, StreamContext

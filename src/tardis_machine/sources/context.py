@@ -2,21 +2,16 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tardis_machine.model.time import Clock
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.metrics import ArchiveMetrics
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
-
-
-def system_clock() -> int:
-    """Return now in microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
 
 
 @dataclass(frozen=True)

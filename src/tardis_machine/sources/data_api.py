@@ -25,7 +25,7 @@ USER_AGENT = f"tardis-machine/{__version__} (+tardis-machine for Python)"
 _FINAL_STATUSES = frozenset({400, 401, 403, 404})
 _SUFFIXES = {"zstd": ".zst", "gzip": ".gz", "": ".gz"}
 _MAX_ERROR_BYTES = 64 * 1024
-# A wrong address (ValueError, as InvalidURL is) or certificate does not get better by itself.
+# A wrong URL (ValueError, as InvalidURL is) or certificate does not get better by itself.
 _HOPELESS_ERRORS = (ValueError, aiohttp.ClientConnectorCertificateError)
 
 
@@ -63,7 +63,7 @@ class DataApi:
         self._retries = Retries(context)
 
     def slice_url(self, request: SliceRequest) -> str:
-        """Return the address of a slice."""
+        """Return the URL of a slice."""
         compression = "zstd-multiframe" if self._settings.compression == "zstd" else "gzip"
         query = filters_query(request.filters)
         parameters = [

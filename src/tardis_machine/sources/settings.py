@@ -19,7 +19,7 @@ def _default_cache_dir() -> Path:
 class ArchiveSettings:
     """Where recorded data comes from, and how hard to try."""
 
-    endpoint: str = option("https://api.tardis.dev/v1", "Base address of the data API.")
+    endpoint: str = option("https://api.tardis.dev/v1", "Base URL of the data API.")
     api_key: str | None = field(
         default=None,
         repr=False,

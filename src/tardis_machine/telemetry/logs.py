@@ -24,7 +24,7 @@ _MASK = "***"
 _SECRET_KEY = re.compile(
     r"(?:api_?key|access_?key|token|secret|password|passphrase|authorization)$", re.IGNORECASE
 )
-# Keys also travel in addresses (`?token=…`), in headers and in connection strings.
+# Keys also travel in URLs (`?token=…`), in headers and in connection strings.
 _SECRET_TEXT = re.compile(
     r"(?i)((?:api_?key|token|secret|password|sharedaccess(?:key|signature))=|bearer )[^&;,\s\"']+"
 )

@@ -6,6 +6,7 @@ and every test have their own. Names start with `tardis_machine_` and carry thei
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -110,7 +111,7 @@ class ReplayMetrics:
             "messages_total", "Raw messages read from slices and feeds.", "exchange"
         )
         self.records = declare.counter(
-            "records_total", "Normalized records produced.", "exchange", "type"
+            "records_total", "Normalized records produced, computed ones included.", "exchange"
         )
         self.mapping_errors = declare.counter(
             "mapping_errors_total", "Messages that did not have the documented shape.", "exchange"
@@ -118,6 +119,24 @@ class ReplayMetrics:
         self.disconnects = declare.counter(
             "disconnects_total", "Disconnects seen in recordings and live feeds.", "exchange"
         )
+
+    def of(self, exchange: str) -> "ReplayCounters":
+        """Return the counters of one exchange; each call of theirs counts a whole chunk."""
+        return ReplayCounters(
+            self.messages.labels(exchange),
+            self.records.labels(exchange),
+            self.mapping_errors.labels(exchange),
+            self.disconnects.labels(exchange),
+        )
+
+
+class ReplayCounters(NamedTuple):
+    """What is counted for one exchange."""
+
+    messages: Counter
+    records: Counter
+    mapping_errors: Counter
+    disconnects: Counter
 
 
 class EventBusMetrics:
@@ -183,7 +202,9 @@ class EventBusMetrics:
         self.queue_oldest = declare.gauge(
             "queue_oldest_seconds", "Age of the oldest event in memory.", "bus"
         )
-        self.lanes = declare.gauge("lanes", "Keys with events waiting or in flight.", "bus")
+        self.lanes = declare.gauge(
+            "lanes", "Keys whose events wait in order because one of them failed.", "bus"
+        )
         self.in_flight = declare.gauge("in_flight", "Batches sent and not yet answered.", "bus")
         self.spool_events = declare.gauge("spool_events", "Events waiting on disk.", "bus")
         self.spool_bytes = declare.gauge("spool_bytes", "Bytes waiting on disk.", "bus")

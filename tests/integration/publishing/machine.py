@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import psutil
 
 from tardis_machine.bronze.decode import Decoder
-from tardis_machine.model.control import NormalizedRecord, decode_lines
+from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
 from tardis_machine.sinks.log import durable_end, read_blocks, segments
 
 SECONDS = 60.0
@@ -185,7 +185,7 @@ class Machine:
         """Return the publisher process."""
         assert self.process is not None
         for child in psutil.Process(self.process.pid).children():
-            if "tardis_machine.app.publisher" in child.cmdline():
+            if "tardis_machine.app.publishing.process" in child.cmdline():
                 return child
         return None
 

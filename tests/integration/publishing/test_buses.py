@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tardis_machine.model.control import decode_lines
+from tardis_machine.model.ndjson import decode_lines
 from tests.integration.publishing.machine import (
     Machine,
     Published,

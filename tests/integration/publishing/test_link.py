@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import decode_lines, encode_lines
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.records import Trade
 from tardis_machine.model.time import us_text
 from tardis_machine.sinks.bus import Bus

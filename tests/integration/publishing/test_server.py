@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tardis_machine.model.control import decode_lines
+from tardis_machine.model.ndjson import decode_lines
 from tests.integration.publishing.machine import (
     Machine,
     assert_equals_response,

@@ -1,8 +1,6 @@
 """The Python API on recorded minutes in a cache, without a network."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta, timezone
@@ -298,12 +296,3 @@ def test_every_public_name_can_be_imported() -> None:
     assert set(tardis_machine.__all__) <= set(dir(tardis_machine))
     with pytest.raises(AttributeError, match="no attribute 'replays'"):
         tardis_machine.replays  # noqa: B018
-
-
-def test_importing_the_model_loads_no_network_library() -> None:
-    code = (
-        "import sys, tardis_machine.model.records, tardis_machine.model.requests\n"
-        "print([name for name in ('aiohttp', 'asyncio', 'structlog') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

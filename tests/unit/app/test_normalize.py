@@ -15,7 +15,7 @@ import zstandard
 from msgspec.structs import replace
 
 from tardis_machine.app.normalize import LineNormalizer, check_options, normalize_files
-from tardis_machine.app.settings import NormalizeOptions
+from tardis_machine.app.settings.commands import NormalizeOptions
 from tardis_machine.cli import main
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange, Handler, Mapper, Version, channel_filters

@@ -7,8 +7,8 @@ from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import parse_event
 from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.control import NormalizedRecord
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import SnapshotLevel
 from tests.unit.bronze.records import LOCAL_US, book_change, snapshot, trade
 

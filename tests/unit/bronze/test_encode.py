@@ -8,8 +8,9 @@ from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Envelope, parse_event
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import Disconnect, NormalizedRecord
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import (
     BookLevel,
     BookSnapshot,

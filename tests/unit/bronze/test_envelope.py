@@ -3,8 +3,9 @@ import pytest
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identity, parse_event
 from tardis_machine.bronze.series import Origin
-from tardis_machine.model.control import Disconnect, NormalizedRecord
+from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.time import us_text
 from tests.unit.bronze.records import LOCAL_US, snapshot, trade
 

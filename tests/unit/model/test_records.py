@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from tardis_machine.model.control import Disconnect, FeedError, decode_lines, encode_lines
+from tardis_machine.model.control import Disconnect, FeedError
+from tardis_machine.model.ndjson import decode_lines, encode_lines
 from tardis_machine.model.records import (
     BookChange,
     BookLevel,

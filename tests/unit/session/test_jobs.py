@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.model.control import decode_lines
 from tardis_machine.model.errors import RequestError, UnknownNameError
+from tardis_machine.model.ndjson import decode_lines
 from tardis_machine.model.time import MINUTE_US, parse_us
+from tardis_machine.session.context import SessionContext
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder, ReplayProgress
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
@@ -66,7 +67,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def run(cache: Path, state: JobState, *streams: Stream) -> JobRun:
     waiting = list(streams)
     async with ArchiveSource(ArchiveSettings(cache_dir=cache, offline=True)) as source:
-        job = JobRun(state, source, lambda: START_US + MINUTE_US, lambda: waiting.pop(0))  # type: ignore[arg-type,return-value]
+        job = JobRun(
+            state,
+            SessionContext(source, lambda: START_US + MINUTE_US),
+            lambda: waiting.pop(0),  # type: ignore[arg-type,return-value]
+        )
         await job.run()
     return job
 

@@ -8,6 +8,7 @@ from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import BookChange, Record, Trade
 from tardis_machine.model.time import parse_us
 from tardis_machine.session.mapping import SegmentMapper
+from tardis_machine.telemetry.metrics import Metrics
 from tests.compat.recorded import book, recorded, trade
 
 SNAPSHOT = book("00:00.100000", "partial", ("Buy", 100.0, 5))
@@ -17,11 +18,12 @@ TRADE = trade("00:01.000000", 1.0)
 GAP = b"\n"
 
 
-def mapper(*, with_disconnects: bool = True) -> SegmentMapper:
+def mapper(*, with_disconnects: bool = True, metrics: Metrics | None = None) -> SegmentMapper:
     return SegmentMapper(
         REGISTRY["bitmex"],
         ("trade", "book_change"),
         lambda: parse_us("2026-01-01T00:00:00.000Z"),
+        (metrics or Metrics()).replay.of("bitmex"),
         with_disconnects=with_disconnects,
     )
 
@@ -85,3 +87,18 @@ def test_records_before_a_bad_line_are_emitted() -> None:
             TRADE + GAP + TRADE + b"2024-03-01T00:00:09.0000000Z {\n", records.append
         )
     assert kinds(records) == [Trade, Disconnect, Trade]
+
+
+@pytest.mark.parametrize("with_disconnects", [True, False])
+def test_messages_disconnects_and_errors_are_counted(*, with_disconnects: bool) -> None:
+    metrics = Metrics()
+    segment = mapper(with_disconnects=with_disconnects, metrics=metrics)
+    segment.map_chunk(GAP + TRADE + UPDATE + GAP + GAP + TRADE, lambda _: None)
+    with pytest.raises(MappingError):
+        segment.map_chunk(b"2024-03-01T00:00:09.0000000Z {\n", lambda _: None)
+    assert [
+        metrics.registry.get_sample_value(
+            f"tardis_machine_replay_{name}_total", {"exchange": "bitmex"}
+        )
+        for name in ("messages", "disconnects", "mapping_errors")
+    ] == [4, 1, 1]

@@ -35,9 +35,10 @@ def test_chunk_is_split_at_line_feeds_and_empty_lines_stay() -> None:
 
 
 def test_repeated_gaps_become_one_across_chunks() -> None:
-    folder = GapFolder(keep=True)
+    told: list[str] = []
+    folder = GapFolder(keep=True, on_disconnect=lambda: told.append("gap"))
     chunks = ([GAP, GAP, ONE, GAP], [GAP], [GAP, TWO], [THREE, GAP], [], [GAP])
-    assert [folder.fold(list(chunk)) for chunk in chunks] == [
+    assert [folder.fold(list(chunk), has_gaps=GAP in chunk) for chunk in chunks] == [
         [GAP, ONE, GAP],
         [],
         [TWO],
@@ -45,12 +46,15 @@ def test_repeated_gaps_become_one_across_chunks() -> None:
         [],
         [],
     ]
+    assert len(told) == 3
 
 
 def test_gaps_are_dropped_when_nobody_wants_them() -> None:
-    folder = GapFolder(keep=False)
-    assert folder.fold([GAP, ONE, GAP, GAP, TWO]) == [ONE, TWO]
-    assert folder.fold([GAP]) == []
+    told: list[str] = []
+    folder = GapFolder(keep=False, on_disconnect=lambda: told.append("gap"))
+    assert folder.fold([GAP, ONE, GAP, GAP, TWO], has_gaps=True) == [ONE, TWO]
+    assert folder.fold([GAP], has_gaps=True) == []
+    assert len(told) == 3
 
 
 @pytest.mark.parametrize(

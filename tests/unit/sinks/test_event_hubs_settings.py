@@ -9,7 +9,7 @@ import azure.identity
 import pytest
 from azure.eventhub import TransportType
 
-from tardis_machine.app.loading import load_settings
+from tardis_machine.app.settings.loading import load_settings
 from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.event_hubs.client import make_credential, within

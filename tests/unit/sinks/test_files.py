@@ -10,7 +10,7 @@ from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.base import Event, Outcome
 from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.files.sink import MAX_OPEN_STREAMS, FilesSink
-from tardis_machine.sinks.log import read_blocks, segments
+from tardis_machine.sinks.log import read_blocks, segment_path, segments
 from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import make_events
@@ -85,6 +85,22 @@ def test_idle_sink_closes_segments_that_are_old_enough(tmp_path: Path) -> None:
         assert time.monotonic() < deadline
         sink.idle(0)
     sink.close(1)
+
+
+def test_segments_are_numbered_without_gaps_over_restarts_and_failures(tmp_path: Path) -> None:
+    sink, settings = open_sink(tmp_path)
+    stream = tmp_path / "bus" / "bronze"
+    assert outcomes(sink, trades(settings, 1)) == {Outcome.OK}
+    sink.open()
+    in_the_way = segment_path(stream, 2, is_closed=False)
+    in_the_way.mkdir()
+    assert outcomes(sink, trades(settings, 1)) == {Outcome.CLIENT_LOST}
+    in_the_way.rmdir()
+    for _ in range(2):
+        sink.open()
+        assert outcomes(sink, trades(settings, 1)) == {Outcome.OK}
+    sink.close(1)
+    assert [segment.number for segment in segments(stream)] == [1, 2, 3]
 
 
 def test_stream_of_another_process_waits_and_the_others_go_on(tmp_path: Path) -> None:

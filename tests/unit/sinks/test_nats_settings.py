@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.app.loading import load_settings
+from tardis_machine.app.settings.loading import load_settings
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.nats.settings import NatsSettings

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.app.loading import load_settings, settings_from
-from tardis_machine.app.options import options_of
+from tardis_machine.app.settings.loading import load_settings, settings_from
+from tardis_machine.app.settings.options import options_of
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.files.settings import FilesSettings

@@ -1,6 +1,6 @@
 """`tardis-machine lake build`: Bronze to Silver and Gold."""
 
-from tardis_machine.app.lake_settings import LakeJobSettings
+from tardis_machine.app.settings.lake_commands import LakeJobSettings
 from tardis_machine.cli.lake.jobs import run_job
 from tardis_machine.lake.jobs import BUILD
 

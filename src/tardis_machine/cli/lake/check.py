@@ -1,6 +1,6 @@
 """`tardis-machine lake check`: are the tables sound?"""
 
-from tardis_machine.app.lake_settings import LakeCheckSettings
+from tardis_machine.app.settings.lake_commands import LakeCheckSettings
 from tardis_machine.cli.commands import ExitCode
 from tardis_machine.lake.quality import Finding, check_lake
 

@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from tardis_machine.app.lake_settings import LakeJobSettings
+from tardis_machine.app.settings.lake_commands import LakeJobSettings
 from tardis_machine.cli.commands import ExitCode
 from tardis_machine.lake.buses.errors import BusUnavailableError
 from tardis_machine.lake.errors import DataLossError

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from tardis_machine.app.lake_settings import LakeCommandSettings
+from tardis_machine.app.settings.lake_commands import LakeCommandSettings
 from tardis_machine.lake.inventory import list_tables
 
 

@@ -1,12 +1,4 @@
-"""Errors of readers.
-
-The tree, below those of `lake.errors`::
-
-    LakeError
-    ├── BusError                     a bus refuses to be read: login, permission, no such stream
-    │   └── BusUnavailableError      it is down, slow or throttling   (retryable)
-    └── DataLossError                it no longer holds what must be read
-"""
+"""Errors of readers; `model.errors` draws the tree."""
 
 from tardis_machine.lake.errors import LakeError
 

@@ -1,8 +1,9 @@
 """Places in a log of the files bus.
 
 A place is a segment and a byte in it, always at the border of a block; behind the last block of a
-closed segment it is the start of the next one. Segments are numbered without gaps. So one that was
-read to its end can be removed, and one that is missing between two places was not read.
+closed segment it is the start of the next one. Segments of this bus are numbered without gaps, see
+`sinks.log`. So one that was read to its end can be removed, and one that is missing between two
+places was removed before it was read: its events are lost.
 """
 
 from collections.abc import Iterator

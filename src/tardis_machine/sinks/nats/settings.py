@@ -77,7 +77,7 @@ class NatsSettings(HeaderBusSettings):
     stream_max_bytes: int = option(0, "Size limit of a created stream; 0: none.", minimum=0)
     stream_max_age_ms: int = option(0, "Age limit in a created stream; 0: none.", minimum=0)
     stream_discard: Literal["old", "new"] = option(
-        "old", "What a created stream refuses when it is full: its old events or new ones."
+        "old", "When a created stream is full: old deletes its oldest events, new refuses new ones."
     )
     stream_duplicate_window_ms: int = option(
         120_000, "How long a created stream remembers message ids.", minimum=100

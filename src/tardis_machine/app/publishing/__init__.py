@@ -1,0 +1,1 @@
+"""The publisher process, who hands it records, and the jobs of `publish`."""

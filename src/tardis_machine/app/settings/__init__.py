@@ -1,0 +1,1 @@
+"""Declared options become typed settings: from flags, environment, files or keywords."""

@@ -1,0 +1,75 @@
+"""What happens around every command: find it, load its settings, run it, report what failed."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from tardis_machine.app.settings.layers import read_command_line
+from tardis_machine.app.settings.loading import load_settings
+from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of
+from tardis_machine.cli.commands import COMMANDS, DEFAULT_COMMAND, Command, ExitCode
+from tardis_machine.cli.help import help_text
+from tardis_machine.model.errors import (
+    RequestError,
+    SettingsError,
+    TardisMachineError,
+    nearest_hint,
+)
+from tardis_machine.telemetry.logs import configure_logs
+from tardis_machine.version import __version__
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(words, os.environ if environ is None else environ)
+    except (SettingsError, RequestError) as exc:
+        return _fail(str(exc), ExitCode.USAGE)
+    except TardisMachineError as exc:
+        return _fail(str(exc), ExitCode.FAILURE)
+    except KeyboardInterrupt:
+        return _fail("Interrupted.", ExitCode.FAILURE)
+    except BrokenPipeError:
+        # The reader of a pipe has left; without this, flushing at exit would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILURE
+
+
+def _run(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    command, rest = find_command(words)
+    line = read_command_line(rest, Vocabulary(options_of(command.settings)))
+    if not line.problems and line.wants_help:
+        print(help_text(command, COMMANDS))
+        return ExitCode.OK
+    if not line.problems and line.wants_version:
+        print(__version__)
+        return ExitCode.OK
+    loaded = load_settings(command.settings, rest, environ, known_names())
+    configure_logs(loaded.settings.logs)
+    return command.run(loaded.settings)
+
+
+def find_command(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
+    """Split a command line into its command and the rest; flags alone mean the server."""
+    if not words or words[0].startswith("-"):
+        return DEFAULT_COMMAND, words
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        for command in COMMANDS:
+            if command.name == name:
+                return command, words[count:]
+    names = [command.name for command in COMMANDS]
+    raise SettingsError(
+        f"Unknown command '{words[0]}'.{nearest_hint(words[0], names)} Valid: {', '.join(names)}."
+    )
+
+
+def known_names() -> KnownNames:
+    """Return the names that are valid for any command."""
+    return KnownNames.of(*(Vocabulary(options_of(command.settings)) for command in COMMANDS))
+
+
+def _fail(text: str, code: ExitCode) -> int:
+    print(text, file=sys.stderr)
+    return code

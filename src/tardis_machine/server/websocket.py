@@ -1,0 +1,206 @@
+"""One WebSocket connection: chunks out, life signs in, an orderly end."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import structlog
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from tardis_machine.model.errors import RequestError, TardisMachineError
+from tardis_machine.server.settings import ServerSettings
+from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
+
+log = structlog.get_logger(__name__)
+
+MAX_INCOMING_BYTES = 512 * 1024
+PIECE_BYTES = 1024 * 1024
+"""Written at once, more or less; asyncio moves what a socket does not take to the front after every
+send."""
+
+QUEUED_BYTES = 1024 * 1024
+"""Bytes that may wait for the client before production pauses."""
+
+ANSWER_SECONDS = 1.0
+"""How long a peer that has read everything may take to answer a close frame."""
+
+KERNEL_SECONDS = 1.0
+"""How much longer than we the kernel waits for a slow peer."""
+
+_LAST_PING = b"end"
+_SHORTEST_WAIT_SECONDS = 0.001
+_LONGEST_WAIT_SECONDS = 0.05
+
+Handler = Callable[["WebSocket"], Awaitable[str]]
+"""Serves a connection and returns the reason of its normal end."""
+
+
+class WebSocketRefusedError(RequestError):
+    """The client is not served; its WebSocket ends with this code and reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+class SlowClientError(TardisMachineError, ConnectionResetError):
+    """The peer accepted no data for too long."""
+
+
+class WebSocket:
+    """A connection that a handler sends chunks to."""
+
+    def __init__(self, request: web.Request, settings: ServerSettings) -> None:
+        self.request = request
+        self.on_text: Callable[[str], None] | None = None
+        self.was_too_slow = False
+        self._settings = settings
+        self._shows_life = True
+        self._is_closing = False
+        self._has_read_all = asyncio.Event()
+        offered = request.headers.get("Sec-WebSocket-Protocol", "")
+        self._socket = web.WebSocketResponse(
+            autoping=False,
+            autoclose=False,
+            compress=False,
+            max_msg_size=MAX_INCOMING_BYTES,
+            protocols=[name.strip() for name in offered.split(",") if name.strip()][:1],
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Say whether nothing can be sent any more."""
+        return self._is_closing or self._socket.closed
+
+    async def serve(self, handler: Handler) -> web.WebSocketResponse:
+        """Run a handler until it ends or the peer leaves, whichever is first."""
+        await self._socket.prepare(self.request)
+        if self.request.transport is None:
+            return self._socket
+        self._transport = self.request.transport
+        self._limit_silence()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                work = tasks.create_task(self._run(handler), name="websocket work")
+                watch = tasks.create_task(self._watch(), name="websocket heartbeat")
+                await self._read()
+                work.cancel()
+                watch.cancel()
+        except asyncio.CancelledError:
+            # The server stops. Closing would wait until the peer has taken what is queued.
+            self._abort()
+            raise
+        if self._is_closing:
+            # Our close frame went out already; the library would send a second one.
+            self._transport.close()
+        return self._socket
+
+    async def send(self, messages: Sequence[bytes]) -> None:
+        """Send each message as one text frame; wait while the peer is slow."""
+        # Pings and pongs go out while this waits: a piece never ends inside a frame.
+        count = max(1, PIECE_BYTES * len(messages) // (1 + sum(map(len, messages))))
+        for start in range(0, len(messages), count):
+            self._write(text_frames(messages[start : start + count]))
+            await self._drain(QUEUED_BYTES)
+
+    async def close(self, code: int, reason: str) -> None:
+        """Send a close frame; end the connection once the peer has read up to it.
+
+        Ending it at once would lose what the peer has not read: its next ping would find nobody,
+        and that resets a connection. Not every client answers a close frame, so a ping goes ahead
+        of it, and the answer to that tells how far the peer has read.
+        """
+        self._write(ping_frame(_LAST_PING) + close_frame(code, reason))
+        self._is_closing = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.slow_client_seconds):
+                await self._has_read_all.wait()
+                await asyncio.sleep(ANSWER_SECONDS)
+        self._abort()
+
+    def _write(self, frames: bytes) -> None:
+        if self._transport.is_closing() or self.is_closed:
+            raise ConnectionResetError("the peer has gone")
+        self._transport.write(frames)
+
+    async def _run(self, handler: Handler) -> None:
+        """Run the handler and end the connection as its outcome asks."""
+        try:
+            await self.close(*await self._outcome(handler))
+        except ConnectionError as error:
+            self.was_too_slow = isinstance(error, SlowClientError)
+            self._abort()
+
+    async def _outcome(self, handler: Handler) -> tuple[int, str]:
+        """Run the handler to its end; return the close code and the reason."""
+        try:
+            reason = await handler(self)
+            await self._drain(0)
+            return WSCloseCode.OK, reason
+        except WebSocketRefusedError as refusal:
+            return refusal.code, refusal.reason
+        except ConnectionError:
+            raise
+        except TardisMachineError as error:
+            log.warning("websocket request failed", error=str(error))
+            return WSCloseCode.INTERNAL_ERROR, f"Error: {error}"
+        except Exception as error:
+            log.exception("websocket request failed")
+            return WSCloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}"
+
+    async def _read(self) -> None:
+        """Take what the peer sends until it is gone."""
+        with suppress(ConnectionError):
+            async for message in self._socket:
+                # A ping counts: a client that is busy with what it got may read none of ours.
+                self._shows_life = True
+                if message.type is WSMsgType.PING:
+                    await self._socket.pong(message.data)
+                elif message.type is WSMsgType.PONG and message.data == _LAST_PING:
+                    self._has_read_all.set()
+                elif message.type is WSMsgType.TEXT and self.on_text is not None:
+                    self.on_text(message.data)
+
+    async def _watch(self) -> None:
+        """Drop a peer that shows no life between two looks; reading what we send is life."""
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_seconds)
+            if not self._shows_life and not self._queued_bytes():
+                self._abort()
+                return
+            self._shows_life = False
+            if not self._is_closing:
+                with suppress(ConnectionError):
+                    self._write(ping_frame(b""))
+
+    async def _drain(self, limit: int) -> None:
+        """Wait until at most `limit` bytes are queued; drop a peer that accepts none for long."""
+        pause = _SHORTEST_WAIT_SECONDS
+        queued = self._queued_bytes()
+        silent_seconds = 0.0
+        while queued > limit:
+            await asyncio.sleep(pause)
+            before, queued = queued, self._queued_bytes()
+            silent_seconds = 0.0 if queued < before else silent_seconds + pause
+            if silent_seconds > self._settings.slow_client_seconds:
+                raise SlowClientError("the peer accepted no data")
+            pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
+
+    def _queued_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def _limit_silence(self) -> None:
+        """Let the kernel end a connection whose peer takes nothing, sent frames included.
+
+        Linux counts a peer that is alive but does not read, too. The time is that of a slow client,
+        and a little more, so that those that we wait for are dropped by us.
+        """
+        connection = self._transport.get_extra_info("socket")
+        if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+            patience_ms = int((self._settings.slow_client_seconds + KERNEL_SECONDS) * 1000)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
+
+    def _abort(self) -> None:
+        self._transport.abort()

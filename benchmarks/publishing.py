@@ -25,9 +25,9 @@ from tardis_machine.app.api import replay_normalized
 from tardis_machine.app.keywords import settings_of
 from tardis_machine.app.publishing import Bootstrap, connected_publisher
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.model.control import encode_lines
 from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
 from tardis_machine.telemetry.logs import LogSettings
 from tests.servers.event_hubs import EventHubs

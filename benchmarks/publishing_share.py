@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.sinks.frames import StreamContext
 from tardis_machine.sinks.publisher import open_publisher
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.tickets import Ticket
 
 OURS = "/src/tardis_machine/"

@@ -13,14 +13,14 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import BusSettings
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
 from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
-from tardis_machine.sinks.registry import PublishingSettings
-from tardis_machine.sinks.settings import BusSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"

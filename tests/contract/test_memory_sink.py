@@ -8,9 +8,10 @@ import pytest
 
 from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
 from tardis_machine.bronze.routing import Router
-from tardis_machine.sinks.base import Event, Outcome, Result, Sink
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.memory import MemorySink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract
 
 LIMIT_BYTES = 4096

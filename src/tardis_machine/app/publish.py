@@ -15,10 +15,10 @@ from tardis_machine.app.publishing import connected_publisher, running_publisher
 from tardis_machine.app.settings import PublishOptions, PublishSettings
 from tardis_machine.app.wiring import system_clock
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.files.log import count_records
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.model.time import us_text
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder
-from tardis_machine.sinks.log import count_records
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.publisher_link import PublishedStream
 from tardis_machine.sinks.redrive import find_redrives

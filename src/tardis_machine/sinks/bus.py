@@ -11,6 +11,7 @@ import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Envelope
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.backoff import Backoff
@@ -22,7 +23,6 @@ from tardis_machine.sinks.lanes import Lanes, key_of_event
 from tardis_machine.sinks.meter import Meter, count_series
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.settling import DeadLetterOffice, Settler
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool

@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 
 from tardis_machine.bronze.routing import Route
+from tardis_machine.buses.files.log import LogRecord, pack_headers
+from tardis_machine.buses.results import Result
 from tardis_machine.model.errors import SinkError
 from tardis_machine.model.time import Clock, us_text
-from tardis_machine.sinks.base import Event, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON, Headers
-from tardis_machine.sinks.log import LogRecord, pack_headers
 
 SUFFIX = ".tmdl"
 _FILES_AT_MOST = 4

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tardis_machine.buses.results import OK, Outcome, Result
 from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.sinks.base import Event
 
 Judge: TypeAlias = Callable[[Event], Result | None]
 """Returns what befalls an event; None lets it be stored."""

@@ -14,6 +14,7 @@ from functools import partial
 
 import structlog
 
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.backlog import Backlog
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import (
@@ -27,7 +28,6 @@ from tardis_machine.sinks.fifo import (
 from tardis_machine.sinks.lanes import Lanes
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.relief import Relief
-from tardis_machine.sinks.settings import EventBusSettings
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool, SpoolFullError
 from tardis_machine.sinks.tickets import Ticket

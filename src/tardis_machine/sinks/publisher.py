@@ -16,16 +16,17 @@ from tardis_machine.bronze.cases import PayloadCase, case_of
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Envelope, identities
 from tardis_machine.bronze.routing import ALL_CASES
+from tardis_machine.buses.files.log import parse_records
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import cases_of
 from tardis_machine.model.control import NormalizedRecord, decode_lines
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.frames import Redrive, Status, StreamContext
 from tardis_machine.sinks.gate import Gate
-from tardis_machine.sinks.log import parse_records
 from tardis_machine.sinks.records import RecordReader
-from tardis_machine.sinks.registry import PublishingSettings, make_sink
-from tardis_machine.sinks.settings import cases_of
+from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.exposition import expose
 from tardis_machine.telemetry.metrics import Declarations, EventBusMetrics

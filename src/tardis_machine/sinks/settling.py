@@ -7,14 +7,15 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import DeadLetters, dead_letter_event
 from tardis_machine.sinks.fifo import Batch, Entry, cases_of
 from tardis_machine.sinks.lanes import KeyOf, LaneKey
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

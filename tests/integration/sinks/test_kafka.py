@@ -24,15 +24,16 @@ from confluent_kafka.admin import (
 )
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.generated.lakehouse.bronze.v1.normalized_event_pb2 import NormalizedEvent
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
-from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.kafka.sink import KafkaSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,

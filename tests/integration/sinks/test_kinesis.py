@@ -16,13 +16,14 @@ from aiohttp import web
 
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.buses.kinesis.settings import KinesisSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.kinesis.sink import KinesisSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,

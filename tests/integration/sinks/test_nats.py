@@ -14,13 +14,14 @@ import pytest
 from nats.aio.client import Client
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.nats.sink import NatsSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,

@@ -9,13 +9,14 @@ import pytest
 import redis
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.redis.sink import RedisSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tardis_machine.buses.files.log import parse_records
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import RequestError, SinkError
 from tardis_machine.model.time import DAY_US
-from tardis_machine.sinks.base import Outcome, Result
 from tardis_machine.sinks.dead_letters import DeadLetters, letter_files, read_letters
 from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.log import parse_records
 from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.records import RecordPacker
 from tardis_machine.sinks.redrive import find_redrives

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.bronze.series import Series
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.memory import Judge, MemorySink
 from tardis_machine.sinks.status import BusState

@@ -9,13 +9,15 @@ from typing import Any
 import structlog
 from azure.eventhub import EventData
 
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.event_hubs.client import Hub, make_credential, within
-from tardis_machine.sinks.event_hubs.errors import FAILURES, explained, is_missing, read_error
-from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
-from tardis_machine.sinks.event_hubs.shipment import Group, Member, Shipment
+from tardis_machine.buses.event_hubs.client import make_credential, within
+from tardis_machine.buses.event_hubs.errors import FAILURES, explained, is_missing, read_error
+from tardis_machine.buses.event_hubs.settings import EventHubsSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.event_hubs.in_flight import Group, Member, Shipment
+from tardis_machine.sinks.event_hubs.producer import Hub
 from tardis_machine.sinks.headers import Headers, message_id
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

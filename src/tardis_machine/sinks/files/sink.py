@@ -1,4 +1,4 @@
-"""The embedded bus: one log per stream in a local directory; see `sinks.log` for the bytes."""
+"""The embedded bus: one log per stream in a local directory; see `buses.files.log` for the bytes."""
 
 import os
 import time
@@ -8,13 +8,14 @@ from contextlib import suppress
 
 import structlog
 
+from tardis_machine.buses.files.settings import FilesSettings
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter, remove_old_segments
 from tardis_machine.sinks.records import RecordPacker
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

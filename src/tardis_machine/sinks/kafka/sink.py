@@ -13,21 +13,18 @@ import structlog
 
 from tardis_machine.bronze.envelope import parse_event
 from tardis_machine.bronze.series import PerSeries
+from tardis_machine.buses.kafka.client import Listener
+from tardis_machine.buses.kafka.errors import NOT_AUTHENTICATED
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.kafka.client import Listener, producer_properties
-from tardis_machine.sinks.kafka.flight import (
-    NOT_AUTHENTICATED,
-    Flight,
-    LateFlights,
-    results_of,
-)
-from tardis_machine.sinks.kafka.producer import EventProducer, HeaderFields
-from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.kafka.in_flight import Flight, LateFlights, results_of
+from tardis_machine.sinks.kafka.producer import EventProducer, HeaderFields, producer_properties
 from tardis_machine.sinks.kafka.topics import Topics
 from tardis_machine.sinks.schema_registry import PREFIX_BYTES, SchemaRegistry
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

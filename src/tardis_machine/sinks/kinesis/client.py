@@ -7,7 +7,7 @@ from typing import Any
 from aiobotocore.config import AioConfig  # type: ignore[import-untyped]
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.buses.kinesis.settings import KinesisSettings
 
 _CONNECTIONS = 16
 _RENEW_SECONDS = 120.0

@@ -12,10 +12,7 @@ import structlog
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.kinesis.client import KinesisClient
-from tardis_machine.sinks.kinesis.errors import (
+from tardis_machine.buses.kinesis.errors import (
     DENIED,
     code_of,
     describe,
@@ -24,13 +21,17 @@ from tardis_machine.sinks.kinesis.errors import (
     read_call_error,
     read_record_error,
 )
+from tardis_machine.buses.kinesis.settings import MAX_CALL_RECORDS, KinesisSettings
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.model.errors import SinkError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.kinesis.client import KinesisClient
+from tardis_machine.sinks.kinesis.in_flight import Call, Lane, Plan
 from tardis_machine.sinks.kinesis.leftovers import Leftovers, key_of
-from tardis_machine.sinks.kinesis.plan import Call, Lane, Plan
 from tardis_machine.sinks.kinesis.records import RecordMaker, key_bytes
-from tardis_machine.sinks.kinesis.settings import MAX_CALL_RECORDS, KinesisSettings
 from tardis_machine.sinks.kinesis.streams import Streams
 from tardis_machine.sinks.private_loop import PrivateLoop
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

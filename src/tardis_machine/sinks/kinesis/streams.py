@@ -8,15 +8,15 @@ from typing import Any
 import structlog
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.sinks.base import Result
-from tardis_machine.sinks.kinesis.errors import (
+from tardis_machine.buses.kinesis.errors import (
     DENIED,
     NOT_FOUND,
     code_of,
     describe,
     read_call_error,
 )
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.buses.kinesis.settings import KinesisSettings
+from tardis_machine.buses.results import Result
 from tardis_machine.sinks.kinesis.shards import Shards
 
 log = structlog.get_logger(__name__)

@@ -15,10 +15,11 @@ import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tardis_machine.buses.nats.errors import forbidden_subject, read_ack
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import Outcome, Result
-from tardis_machine.sinks.nats.acks import Window, forbidden_subject, read_ack
-from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.nats.in_flight import Window
 from tardis_machine.sinks.nats.wire import Wire, make_wire
 
 log = structlog.get_logger(__name__)

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import nats.errors
 import structlog
 
+from tardis_machine.buses.nats.errors import NO_STREAM
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.nats.acks import NO_STREAM, Window
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.nats.connection import CUT, Connection
+from tardis_machine.sinks.nats.in_flight import Window
 from tardis_machine.sinks.nats.records import MAX_SUBJECT_BYTES, RecordHeaders
-from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.sinks.nats.streams import create_stream
 from tardis_machine.sinks.nats.wire import Message
 from tardis_machine.sinks.private_loop import PrivateLoop
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

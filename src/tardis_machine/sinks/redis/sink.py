@@ -12,14 +12,9 @@ from collections.abc import Iterable, Sequence
 import structlog
 from redis.exceptions import RedisError
 
-from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import DUPLICATE, OK, Event, Outcome, Result
-from tardis_machine.sinks.fifo import fitting
-from tardis_machine.sinks.redis.entries import EntryIds, EntryWriter
-from tardis_machine.sinks.redis.exchange import Exchange, StreamBatch
-from tardis_machine.sinks.redis.link import Link
-from tardis_machine.sinks.redis.replies import ELSEWHERE, NOT_NEWER, PAUSE_SECONDS, not_connected
-from tardis_machine.sinks.redis.server import (
+from tardis_machine.buses.redis.client import Link
+from tardis_machine.buses.redis.errors import ELSEWHERE, NOT_NEWER, PAUSE_SECONDS, not_connected
+from tardis_machine.buses.redis.server import (
     ServerFacts,
     exists,
     memory_share,
@@ -28,9 +23,15 @@ from tardis_machine.sinks.redis.server import (
     warn_of_readers,
     widen_idempotence,
 )
-from tardis_machine.sinks.redis.settings import RedisSettings
-from tardis_machine.sinks.redis.topology import Topology
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.redis.topology import Topology
+from tardis_machine.buses.results import DUPLICATE, OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.model.errors import SinkError, SinkUnavailableError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.fifo import fitting
+from tardis_machine.sinks.redis.in_flight import Exchange, StreamBatch
+from tardis_machine.sinks.redis.records import EntryIds, EntryWriter
 
 log = structlog.get_logger(__name__)
 

@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from tardis_machine.app.options import Option, choices_of, options_of
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.buses.settings import BusSettings
 from tardis_machine.cli.commands import COMMANDS
@@ -112,6 +113,12 @@ def metrics_document() -> str:
             intro,
             "",
             *table(("Metric", "Kind", "Labels", "Meaning"), rows),
+            "",
+            "## Reasons",
+            "",
+            "Values of `reason` in metrics, logs and dead letters of buses.",
+            "",
+            *table(("Reason", "Meaning"), ((f"`{each}`", each.meaning) for each in Reason if each)),
             "",
         ]
     )

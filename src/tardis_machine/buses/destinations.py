@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.keys import NAME, VERBATIM, Target, Template, compile_template
+from tardis_machine.bronze.keys import NAME, VERBATIM, NameRule, Template, compile_template
 from tardis_machine.bronze.routing import Router, parse_routing
 from tardis_machine.model.errors import SettingsError
 
@@ -25,8 +25,8 @@ class Destinations:
     routing: Mapping[str, str] | None = None
     template: str | None = None
     key: str | None = None
-    name_target: Target = NAME
-    key_target: Target = VERBATIM
+    name_rule: NameRule = NAME
+    key_rule: NameRule = VERBATIM
     base_option: str = ""
     """Option of the base, where it is not the noun: `event-hub-name`."""
     routing_option: str = ""
@@ -37,19 +37,19 @@ class Destinations:
         """Yield what is wrong with names, routes and templates."""
         if self.base is not None:
             yield from self._name_problems(self.base, self._base_option)
-        for option, text, target in self._templates():
-            template, found = _compiled(text, option, target)
+        for option, text, rule in self._templates():
+            template, found = _compiled(text, option, rule)
             yield from found
-            if template and target is self.name_target:
+            if template and rule is self.name_rule:
                 yield from self._name_problems(template.filled(_SAMPLE), option)
         yield from self._routing_problems()
 
     def router(self, cases: Collection[PayloadCase]) -> Router:
         """Return the router of these settings, which must have no problems."""
         template = self.template and compile_template(
-            self.template, self._template_option, self.name_target
+            self.template, self._template_option, self.name_rule
         )
-        key = self.key and compile_template(self.key, self._named(self.key_option), self.key_target)
+        key = self.key and compile_template(self.key, self._named(self.key_option), self.key_rule)
         return Router(
             self.base or "",
             template=template or None,
@@ -66,7 +66,7 @@ class Destinations:
     def _routes(self) -> dict[PayloadCase, Template]:
         if self.routing is None:
             return {}
-        return parse_routing(self.routing, self._routing_option, self.noun, self.name_target)
+        return parse_routing(self.routing, self._routing_option, self.noun, self.name_rule)
 
     def _routing_problems(self) -> Iterable[str]:
         try:
@@ -81,11 +81,11 @@ class Destinations:
         if not self.pattern.fullmatch(name) or name in (".", ".."):
             yield f'{option}: "{name}" is not a {self.noun}: it must match {self.pattern.pattern}.'
 
-    def _templates(self) -> Iterable[tuple[str, str, Target]]:
+    def _templates(self) -> Iterable[tuple[str, str, NameRule]]:
         if self.template is not None:
-            yield self._template_option, self.template, self.name_target
+            yield self._template_option, self.template, self.name_rule
         if self.key is not None:
-            yield self._named(self.key_option), self.key, self.key_target
+            yield self._named(self.key_option), self.key, self.key_rule
 
     @property
     def _base_option(self) -> str:
@@ -103,8 +103,8 @@ class Destinations:
         return f"{self.bus}-{option}"
 
 
-def _compiled(text: str, option: str, target: Target) -> tuple[Template | None, tuple[str, ...]]:
+def _compiled(text: str, option: str, rule: NameRule) -> tuple[Template | None, tuple[str, ...]]:
     try:
-        return compile_template(text, option, target), ()
+        return compile_template(text, option, rule), ()
     except SettingsError as error:
         return None, error.problems

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from tardis_machine.buses.reasons import Reason
+
 
 class Outcome(StrEnum):
     """What became of an event."""
@@ -20,7 +22,7 @@ class Outcome(StrEnum):
     BAD_RECORD = "bad_record"
     """Can never be stored: too large, or refused for its content."""
 
-    BAD_TARGET = "bad_target"
+    BAD_DESTINATION = "bad_target"
     """The destination is missing or forbidden; its lane waits, nothing is thrown away."""
 
     CLIENT_LOST = "client_lost"
@@ -31,8 +33,8 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one event, with what is worth saying about it."""
 
     outcome: Outcome
-    reason: str = ""
-    """A short constant text, such as `throttled`; a metric label."""
+    reason: Reason = Reason.NONE
+    """A metric label, too."""
 
     detail: str = ""
     """What the bus said, without secrets."""
@@ -50,4 +52,5 @@ class Result(msgspec.Struct, frozen=True, gc=False):
 
 OK = Result(Outcome.OK)
 DUPLICATE = Result(Outcome.OK, is_duplicate=True)
-HELD_BACK = Result(Outcome.TRANSIENT, "held_back", "an earlier event of its key failed")
+HELD_BACK = Result(Outcome.TRANSIENT, Reason.HELD_BACK)
+"""Without a detail: the log names the event that failed, not those that wait for it."""

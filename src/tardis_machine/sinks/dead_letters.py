@@ -95,7 +95,7 @@ class DeadLetters:
             key=event.route.key,
             headers=dict(self._headers.of(event)),
             event_id=event.event_id,
-            reason=result.reason,
+            reason=str(result.reason),
             error=result.detail,
             attempts=event.attempts,
         )
@@ -154,7 +154,7 @@ def read_letters(path: Path) -> Iterator[DeadLetter]:
 
 def dead_letter_event(event: Event, result: Result, target: str) -> Event:
     """Return an event addressed to the destination of dead letters, with the reason as headers."""
-    why = {DEAD_LETTER_REASON: result.reason, DEAD_LETTER_ERROR: result.detail}
+    why = {DEAD_LETTER_REASON: str(result.reason), DEAD_LETTER_ERROR: result.detail}
     series = dataclasses.replace(event.series, meta={**event.series.meta, **why})
     return msgspec.structs.replace(
         event, route=Route(target, event.route.key), series=series, attempts=0

@@ -177,7 +177,7 @@ class RecordReader:
         return series
 
     def _known_route(self, record: LogRecord) -> Route:
-        key = (record.target, record.key)
+        key = (record.destination, record.key)
         route = self._routes.get(key)
         if route is None:
             if len(self._routes) >= _KNOWN_ROUTES:

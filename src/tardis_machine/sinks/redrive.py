@@ -72,5 +72,5 @@ def _letter_redrives(path: Path) -> Iterator[Redrive]:
 def _packed(letter: DeadLetter) -> bytes:
     record = letter.record()
     return pack_record(
-        record.target.encode(), record.key.encode(), record.packed_headers, record.envelope
+        record.destination.encode(), record.key.encode(), record.packed_headers, record.envelope
     )

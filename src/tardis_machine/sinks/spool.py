@@ -1,7 +1,7 @@
 """Events of one bus on disk: what memory cannot hold, or everything before it is accepted.
 
-A spool is a log (`sinks.log`) read by the process that writes it. `cursor.json` says from which
-byte on each segment holds unsettled events; a segment without any is removed.
+A spool is a log (`buses.files.log`) read by the process that writes it. `cursor.json` says from
+which byte on each segment holds unsettled events; a segment without any is removed.
 """
 
 import os

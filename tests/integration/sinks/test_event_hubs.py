@@ -194,7 +194,7 @@ REFUSALS: list[tuple[Fault, tuple[str, str], float]] = [
     (Reject("com.microsoft:operation-cancelled"), ("transient", "cancelled"), 0.0),
     (TOO_LARGE, ("bad_record", "too_large"), 0.0),
     (Reject("com.microsoft:argument-error"), ("bad_record", "invalid_record"), 0.0),
-    (UNAUTHORIZED, ("bad_target", "not_authorised"), 0.0),
+    (UNAUTHORIZED, ("bad_target", "not_authorized"), 0.0),
     (Reject("amqp:not-allowed"), ("bad_target", "not_allowed"), 0.0),
     (Reject("com.microsoft:entity-disabled"), ("bad_target", "hub_disabled"), 0.0),
     (DETACH_FORCED, ("transient", "detached"), 0.0),
@@ -431,7 +431,7 @@ def test_missing_hub_is_a_bad_target_until_it_is_there(
     hub = unique_name("hub")
     sink = open_sink(event_hub_name=hub)
     events = events_for(hub, 3)
-    assert kinds(sink.send(events)) == {("bad_target", "no_hub")}
+    assert kinds(sink.send(events)) == {("bad_target", "no_destination")}
     event_hubs.create_hub(hub)
     assert outcomes(sink.send(events)) == {Outcome.OK}
 

@@ -317,15 +317,18 @@ REFUSALS: list[tuple[Any, tuple[str, str]]] = [
     (THROTTLE_CALL, ("transient", "throttled")),
     (FailCall("LimitExceededException"), ("transient", "throttled")),
     (FailCall("KMSThrottlingException"), ("transient", "throttled")),
-    (INTERNAL_FAILURE, ("transient", "internal_failure")),
-    (FailCall("ServiceUnavailable", 503), ("transient", "internal_failure")),
+    (INTERNAL_FAILURE, ("transient", "internal_error")),
+    (FailCall("ServiceUnavailable", 503), ("transient", "internal_error")),
     (FailCall("KMSDisabledException"), ("bad_target", "encryption")),
-    (FailCall("ResourceNotFoundException"), ("bad_target", "no_stream")),
-    (ACCESS_DENIED, ("bad_target", "not_authorised")),
+    (FailCall("ResourceNotFoundException"), ("bad_target", "no_destination")),
+    (ACCESS_DENIED, ("bad_target", "not_authorized")),
     (FailCall("UnrecognizedClientException"), ("bad_target", "not_authenticated")),
     (FailCall("InvalidSignatureException"), ("bad_target", "not_authenticated")),
     (FailCall("InvalidArgumentException"), ("bad_record", "invalid_record")),
-    (FailCall("ValidationException", message="no streamName"), ("bad_target", "invalid_stream")),
+    (
+        FailCall("ValidationException", message="streamName"),
+        ("bad_target", "invalid_destination"),
+    ),
     (FailCall("x", 413), ("transient", "call_too_large")),
     (AbortBefore(), ("ambiguous", "connection_lost")),
     (AbortBefore(is_reset=True), ("ambiguous", "connection_lost")),
@@ -460,7 +463,7 @@ def test_missing_stream_is_a_bad_target_until_it_is_there(
     name = unique_name("stream")
     sink = open_sink(stream=name)
     events = events_for(name, 3)
-    assert kinds(sink.send(events)) == {("bad_target", "no_stream")}
+    assert kinds(sink.send(events)) == {("bad_target", "no_destination")}
     open_sink(stream=name, create_stream="1").send(events_for(name, 1, first=10))
     assert outcomes(sink.send(events)) == {Outcome.OK}
 
@@ -504,7 +507,7 @@ def test_denied_description_does_not_stop_records(
 ) -> None:
     kinesis.faults.refuse_every_call(ACCESS_DENIED)
     sink = open_sink(stream=kinesis_stream)
-    assert kinds(sink.send(events_for(kinesis_stream, 2))) == {("bad_target", "not_authorised")}
+    assert kinds(sink.send(events_for(kinesis_stream, 2))) == {("bad_target", "not_authorized")}
     kinesis.faults.heal()
     assert outcomes(sink.send(events_for(kinesis_stream, 2))) == {Outcome.OK}
 

@@ -83,7 +83,7 @@ def test_letters_are_redriven_to_their_bus_with_their_old_ids(tmp_path: Path) ->
     assert {redrive.bus for redrive in redrives} == {"memory"}
     records = [record for redrive in redrives for record in parse_records(redrive.records)]
     assert [record.headers["deliveryId"] for record in records] == ids(events(700))
-    assert records[0].target == "bronze"
+    assert records[0].destination == "bronze"
 
 
 def test_stream_is_redriven_up_to_its_durable_end(tmp_path: Path) -> None:

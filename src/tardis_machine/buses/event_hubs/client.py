@@ -14,6 +14,7 @@ from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 from tardis_machine.model.errors import MissingExtraError
 
 _T = TypeVar("_T")
+_Client = TypeVar("_Client")
 
 
 def within(seconds: float, call: Callable[[], _T]) -> _T:
@@ -71,3 +72,17 @@ def make_credential(settings: EventHubsSettings) -> Any:
         "cli": identity.AzureCliCredential,
     }
     return kinds[settings.credential]()
+
+
+def make_client(
+    kind: Callable[..., _Client],
+    settings: EventHubsSettings,
+    hub: str,
+    credential: Any,
+    **options: Any,
+) -> _Client:
+    """Return a client of the given kind, a producer or a consumer of one hub."""
+    if settings.connection_string is None:
+        return kind(settings.host, eventhub_name=hub, credential=credential, **options)
+    make: Callable[..., _Client] = kind.from_connection_string  # type: ignore[attr-defined]
+    return make(settings.connection_string.reveal(), eventhub_name=hub, **options)

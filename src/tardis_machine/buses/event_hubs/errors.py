@@ -3,6 +3,7 @@
 from azure.core.exceptions import AzureError, ClientAuthenticationError
 from azure.eventhub.exceptions import AuthenticationError, EventHubError, OperationTimeoutError
 
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 
@@ -13,21 +14,21 @@ BUSY_SECONDS = 4.0
 """What the service asks for when it is busy."""
 
 NOT_FOUND = "not-found"
-DEADLINE = Result(Outcome.AMBIGUOUS, "timeout", "no outcome within the request timeout")
+DEADLINE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no outcome within the request timeout")
 
-_CONDITIONS: dict[str, tuple[Outcome, str]] = {
-    "server-busy": (Outcome.TRANSIENT, "throttled"),
-    "resource-limit-exceeded": (Outcome.TRANSIENT, "throttled"),
-    "timeout": (Outcome.TRANSIENT, "service_timeout"),
-    "internal-error": (Outcome.TRANSIENT, "internal_error"),
-    "operation-cancelled": (Outcome.TRANSIENT, "cancelled"),
-    "link:detach-forced": (Outcome.TRANSIENT, "detached"),
-    "link:message-size-exceeded": (Outcome.BAD_RECORD, "too_large"),
-    "argument-error": (Outcome.BAD_RECORD, "invalid_record"),
-    NOT_FOUND: (Outcome.BAD_TARGET, "no_hub"),
-    "entity-disabled": (Outcome.BAD_TARGET, "hub_disabled"),
-    "unauthorized-access": (Outcome.BAD_TARGET, "not_authorised"),
-    "not-allowed": (Outcome.BAD_TARGET, "not_allowed"),
+_CONDITIONS: dict[str, tuple[Outcome, Reason]] = {
+    "server-busy": (Outcome.TRANSIENT, Reason.THROTTLED),
+    "resource-limit-exceeded": (Outcome.TRANSIENT, Reason.THROTTLED),
+    "timeout": (Outcome.TRANSIENT, Reason.SERVICE_TIMEOUT),
+    "internal-error": (Outcome.TRANSIENT, Reason.INTERNAL_ERROR),
+    "operation-cancelled": (Outcome.TRANSIENT, Reason.CANCELLED),
+    "link:detach-forced": (Outcome.TRANSIENT, Reason.DETACHED),
+    "link:message-size-exceeded": (Outcome.BAD_RECORD, Reason.TOO_LARGE),
+    "argument-error": (Outcome.BAD_RECORD, Reason.INVALID_RECORD),
+    NOT_FOUND: (Outcome.BAD_DESTINATION, Reason.NO_DESTINATION),
+    "entity-disabled": (Outcome.BAD_DESTINATION, Reason.HUB_DISABLED),
+    "unauthorized-access": (Outcome.BAD_DESTINATION, Reason.NOT_AUTHORIZED),
+    "not-allowed": (Outcome.BAD_DESTINATION, Reason.NOT_ALLOWED),
 }
 
 
@@ -43,29 +44,29 @@ def read_error(error: Exception, *, is_sent: bool, events: int) -> Result:
     if known is not None:
         return _of_condition(*known, describe(error), events)
     if isinstance(error, AuthenticationError | ClientAuthenticationError):
-        return Result(Outcome.BAD_TARGET, "not_authenticated", describe(error))
+        return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, describe(error))
     if isinstance(error, OperationTimeoutError | TimeoutError):
         return DEADLINE if is_sent else _unreachable(error)
     if is_sent:
         # The client sends a second time by itself: the first one may have been stored.
-        return Result(Outcome.AMBIGUOUS, "connection_lost", describe(error))
+        return Result(Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, describe(error))
     return _unreachable(error)
 
 
-def _of_condition(outcome: Outcome, reason: str, detail: str, events: int) -> Result:
+def _of_condition(outcome: Outcome, reason: Reason, detail: str, events: int) -> Result:
     is_shared = outcome is Outcome.BAD_RECORD and events > 1
-    pause = BUSY_SECONDS if reason == "throttled" else 0.0
+    pause = BUSY_SECONDS if reason is Reason.THROTTLED else 0.0
     return Result(outcome, reason, detail, pause, is_shared=is_shared)
 
 
 def _unreachable(error: Exception) -> Result:
-    return Result(Outcome.CLIENT_LOST, "unreachable", describe(error))
+    return Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
 
 
 def explained(error: Exception) -> SinkError:
     """Return what a failure to open means: try again soon, or wait for the operator."""
     result = read_error(error, is_sent=False, events=1)
-    if result.outcome is Outcome.BAD_TARGET:
+    if result.outcome is Outcome.BAD_DESTINATION:
         return SinkError(f"Event Hubs refuses the connection: {result.detail}")
     if isinstance(error, ValueError):
         return SinkError(f"Event Hubs cannot be used: {result.detail}")

@@ -11,6 +11,7 @@ from tardis_machine.bronze.keys import DEFAULT_KEY, EVENT_HUBS_KEY
 from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import DeliveryOverrides, HeaderBusSettings
+from tardis_machine.buses.tls import file_problems
 from tardis_machine.model.settings import Secret, computed_option, group, option
 
 _HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?", re.ASCII)
@@ -122,7 +123,7 @@ class EventHubsSettings(HeaderBusSettings):
             routing_option="event-hub-routing",
             routing=self.event_hub_routing,
             key=self.partition_key_template,
-            key_target=EVENT_HUBS_KEY,
+            key_rule=EVENT_HUBS_KEY,
             key_option="partition-key-template",
             pattern=_HUB,
         )
@@ -166,5 +167,4 @@ class EventHubsSettings(HeaderBusSettings):
                 yield "event-hubs-transport=kafka requires event-hubs-connection-string."
         if self.proxy is not None and not urlsplit(self.proxy.reveal()).hostname:
             yield "event-hubs-proxy must be an http URL with a host."
-        if self.ca is not None and not self.ca.is_file():
-            yield f"event-hubs-ca: {self.ca} is not a file."
+        yield from file_problems({"event-hubs-ca": self.ca})

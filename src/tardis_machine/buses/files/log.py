@@ -13,10 +13,10 @@ A segment is a sequence of blocks. All integers are unsigned and little-endian:
 
 The checksum covers the payload as stored. The payload, decompressed, is a sequence of records:
 
-    u16 target length | u16 key length | u32 headers length | u32 envelope length
-    | target | key | headers | envelope
+    u16 destination length | u16 key length | u32 headers length | u32 envelope length
+    | destination | key | headers | envelope
 
-Target, key and header texts are UTF-8. Headers are entries, one after another:
+Destination, key and header texts are UTF-8. Headers are entries, one after another:
 
     u16 name length | u32 value length | name | value
 
@@ -73,7 +73,7 @@ class Segment(NamedTuple):
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One event as it stands in a log."""
 
-    target: str
+    destination: str
     key: str
     packed_headers: bytes
     envelope: bytes
@@ -194,10 +194,10 @@ def pack_block(payload: bytes, codec: int = CODEC_NONE) -> bytes:
     return BLOCK_HEADER.pack(VERSION, codec, len(stored), zlib.crc32(stored)) + stored
 
 
-def pack_record(target: bytes, key: bytes, headers: bytes, envelope: bytes) -> bytes:
+def pack_record(destination: bytes, key: bytes, headers: bytes, envelope: bytes) -> bytes:
     """Return one record."""
-    sizes = RECORD_HEADER.pack(len(target), len(key), len(headers), len(envelope))
-    return b"".join((sizes, target, key, headers, envelope))
+    sizes = RECORD_HEADER.pack(len(destination), len(key), len(headers), len(envelope))
+    return b"".join((sizes, destination, key, headers, envelope))
 
 
 def pack_headers(headers: Mapping[str, str] | Sequence[tuple[str, str]]) -> bytes:
@@ -226,18 +226,20 @@ def parse_records(payload: bytes) -> Iterator[LogRecord]:
     position, unpack, size = 0, RECORD_HEADER.unpack_from, RECORD_HEADER.size
     texts: dict[bytes, str] = {}
     while position < len(payload):
-        target_length, key_length, headers_length, envelope_length = unpack(payload, position)
-        target_end = position + size + target_length
-        key_end = target_end + key_length
+        destination_length, key_length, headers_length, envelope_length = unpack(payload, position)
+        destination_end = position + size + destination_length
+        key_end = destination_end + key_length
         headers_end = key_end + headers_length
-        target = payload[position + size : target_end]
-        key = payload[target_end:key_end]
+        destination = payload[position + size : destination_end]
+        key = payload[destination_end:key_end]
         position = headers_end + envelope_length
-        # Targets and keys repeat; decoding each once halves the cost.
-        target_text = texts.get(target) or texts.setdefault(target, target.decode())
+        # Destinations and keys repeat; decoding each once halves the cost.
+        destination_text = texts.get(destination) or texts.setdefault(
+            destination, destination.decode()
+        )
         key_text = texts.get(key) or texts.setdefault(key, key.decode())
         yield LogRecord(
-            target_text, key_text, payload[key_end:headers_end], payload[headers_end:position]
+            destination_text, key_text, payload[key_end:headers_end], payload[headers_end:position]
         )
 
 

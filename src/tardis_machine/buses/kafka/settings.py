@@ -11,6 +11,7 @@ from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.kafka.properties import property_problems
 from tardis_machine.buses.settings import DeliveryOverrides, HeaderBusSettings
+from tardis_machine.buses.tls import file_problems, pair_problems
 from tardis_machine.model.settings import Secret, group, option
 
 Acks: TypeAlias = Literal["all", "-1", "leader", "1", "none", "0"]
@@ -195,14 +196,14 @@ class KafkaSettings(HeaderBusSettings):
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong, option by option."""
-        yield from self._target_problems()
+        yield from self._destination_problems()
         yield from self._producer_problems()
         yield from self._ssl_problems()
         yield from self._sasl_problems()
         yield from self._registry_problems()
         yield from property_problems(self.config)
 
-    def _target_problems(self) -> Iterable[str]:
+    def _destination_problems(self) -> Iterable[str]:
         for broker in self.brokers:
             if not _BROKER.fullmatch(_SCHEME.sub("", broker)):
                 yield f'kafka-brokers: "{broker}" is not host:port.'
@@ -218,11 +219,8 @@ class KafkaSettings(HeaderBusSettings):
 
     def _ssl_problems(self) -> Iterable[str]:
         files = {"ca": self.ssl_ca, "cert": self.ssl_cert, "key": self.ssl_key}
-        for name, path in files.items():
-            if path is not None and not path.is_file():
-                yield f"kafka-ssl-{name}: {path} is not a file."
-        if (self.ssl_cert is None) != (self.ssl_key is None):
-            yield "kafka-ssl-cert and kafka-ssl-key must be given together."
+        yield from file_problems({f"kafka-ssl-{name}": path for name, path in files.items()})
+        yield from pair_problems("kafka-ssl", self.ssl_cert, self.ssl_key)
         if self.ssl and self.security_protocol in ("plaintext", "sasl_plaintext"):
             yield f"kafka-ssl contradicts kafka-security-protocol={self.security_protocol}."
 

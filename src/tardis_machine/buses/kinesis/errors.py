@@ -19,8 +19,12 @@ from botocore.exceptions import (  # type: ignore[import-untyped]
 from botocore.exceptions import ConnectionError as BotoConnectionError
 
 from tardis_machine.buses.kinesis.settings import NO_REGION
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
+
+FAILURES = (BotoCoreError, ClientError, OSError)
+"""What the client raises on purpose."""
 
 THROTTLE_SECONDS = 1.0
 """A shard that was over its limit gets at least this long."""
@@ -62,12 +66,12 @@ def read_record_error(code: str, message: str) -> Result:
     """Say what the error of a single record means."""
     detail = f"{code}: {message}"
     if code in _THROTTLES:
-        return Result(Outcome.TRANSIENT, "throttled", detail, THROTTLE_SECONDS)
+        return Result(Outcome.TRANSIENT, Reason.THROTTLED, detail, THROTTLE_SECONDS)
     if code in _INVALID:
-        return Result(Outcome.BAD_RECORD, "invalid_record", detail)
+        return Result(Outcome.BAD_RECORD, Reason.INVALID_RECORD, detail)
     if code.startswith("KMS"):
-        return Result(Outcome.BAD_TARGET, "encryption", detail)
-    return Result(Outcome.TRANSIENT, "internal_failure", detail)
+        return Result(Outcome.BAD_DESTINATION, Reason.ENCRYPTION, detail)
+    return Result(Outcome.TRANSIENT, Reason.INTERNAL_ERROR, detail)
 
 
 def read_call_error(error: Exception, *, events: int) -> Result:
@@ -75,11 +79,12 @@ def read_call_error(error: Exception, *, events: int) -> Result:
     if isinstance(error, ClientError):
         return _read_client_error(error, events)
     if is_unreachable(error):
-        return Result(Outcome.CLIENT_LOST, "unreachable", describe(error))
+        return Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return Result(Outcome.BAD_TARGET, "not_authenticated", describe(error))
+        return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, describe(error))
     # The request may have arrived: a lost answer looks the same as a lost request.
-    reason = "timeout" if isinstance(error, ReadTimeoutError | TimeoutError) else "connection_lost"
+    is_late = isinstance(error, ReadTimeoutError | TimeoutError)
+    reason = Reason.TIMEOUT if is_late else Reason.CONNECTION_LOST
     return Result(Outcome.AMBIGUOUS, reason, describe(error))
 
 
@@ -91,31 +96,31 @@ def _read_client_error(error: ClientError, events: int) -> Result:
     if code in _INVALID:
         return _invalid(detail, events)
     if code in EXPIRED:
-        return Result(Outcome.CLIENT_LOST, "expired_token", detail)
+        return Result(Outcome.CLIENT_LOST, Reason.EXPIRED_TOKEN, detail)
     if code == NOT_FOUND:
-        return Result(Outcome.BAD_TARGET, "no_stream", detail)
+        return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, detail)
     if code in _LOGINS:
-        return Result(Outcome.BAD_TARGET, "not_authenticated", detail)
+        return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, detail)
     if code in _THROTTLES:
-        return Result(Outcome.TRANSIENT, "throttled", detail, THROTTLE_SECONDS)
+        return Result(Outcome.TRANSIENT, Reason.THROTTLED, detail, THROTTLE_SECONDS)
     if code in _TRANSIENT or status >= 500:
-        return Result(Outcome.TRANSIENT, "internal_failure", detail)
-    reason = "encryption" if code.startswith("KMS") else "not_authorised"
-    return Result(Outcome.BAD_TARGET, reason, detail)
+        return Result(Outcome.TRANSIENT, Reason.INTERNAL_ERROR, detail)
+    reason = Reason.ENCRYPTION if code.startswith("KMS") else Reason.NOT_AUTHORIZED
+    return Result(Outcome.BAD_DESTINATION, reason, detail)
 
 
 def _too_large(events: int, detail: str) -> Result:
     if events == 1:
-        return Result(Outcome.BAD_RECORD, "too_large", detail)
-    return Result(Outcome.TRANSIENT, "call_too_large", detail)
+        return Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, detail)
+    return Result(Outcome.TRANSIENT, Reason.CALL_TOO_LARGE, detail)
 
 
 def _invalid(detail: str, events: int) -> Result:
     """Blame the stream when the service does; otherwise one of the events."""
     lowered = detail.lower()
     if "streamname" in lowered or "streamarn" in lowered:
-        return Result(Outcome.BAD_TARGET, "invalid_stream", detail)
-    return Result(Outcome.BAD_RECORD, "invalid_record", detail, is_shared=events > 1)
+        return Result(Outcome.BAD_DESTINATION, Reason.INVALID_DESTINATION, detail)
+    return Result(Outcome.BAD_RECORD, Reason.INVALID_RECORD, detail, is_shared=events > 1)
 
 
 def explained(error: Exception) -> SinkError:

@@ -140,7 +140,7 @@ class KinesisSettings(BusSettings):
             routing=self.stream_routing,
             template=self.stream_template,
             key=self.partition_key_template,
-            key_target=KINESIS_KEY,
+            key_rule=KINESIS_KEY,
             key_option="partition-key-template",
             pattern=_STREAM,
         )

@@ -10,23 +10,21 @@ from urllib.parse import urlsplit
 from tardis_machine.bronze.keys import SUBJECT, compile_template
 from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
+from tardis_machine.buses.nats.subjects import is_literal, is_pattern, pattern_of, widest
 from tardis_machine.buses.settings import (
     MIB,
     DeliveryOverrides,
     EventBusSettings,
     HeaderBusSettings,
 )
+from tardis_machine.buses.tls import file_problems
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import Secret, group, option
 
 SCHEMES = ("nats", "tls", "ws", "wss")
 
 _ANY = re.compile(r".*", re.DOTALL)
-_TOKEN = r"[^\s.*>\x00-\x1f\x7f]+"  # noqa: S105 (a word of NATS, not a secret)
-_LITERAL = re.compile(rf"{_TOKEN}(?:\.{_TOKEN})*")
-_PATTERN = re.compile(rf"(?:{_TOKEN}|\*)(?:\.(?:{_TOKEN}|\*))*(?:\.>)?|>")
 _STREAM = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]{1,255}")
-_PLACEHOLDER = "\0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +117,7 @@ class NatsSettings(HeaderBusSettings):
             routing=self.subject_routing,
             template=self.subject_template,
             pattern=_ANY,
-            name_target=SUBJECT,
+            name_rule=SUBJECT,
         )
 
     def router(self) -> Router:
@@ -133,8 +131,7 @@ class NatsSettings(HeaderBusSettings):
             return self.stream_subjects
         base = (self.subject_template or self.subject or "",)
         texts = (*base, *(self.subject_routing or {}).values())
-        found = dict.fromkeys(_as_pattern(text) for text in texts)
-        return tuple(one for one in found if not any(_covers(other, one) for other in found))
+        return widest(pattern_of(text) for text in texts)
 
     def resolve(self, shared: EventBusSettings) -> EventBusSettings:
         """Return how events are delivered to NATS."""
@@ -169,7 +166,11 @@ class NatsSettings(HeaderBusSettings):
         faults = list(self.destinations.problems())
         yield from faults
         if not faults:
-            yield from (_literal_problem(name) for name in self._names() if not is_literal(*name))
+            yield from (
+                f"{option} must be a literal subject (no *, >, spaces or empty tokens)."
+                for option, name in self._names()
+                if not is_literal(name)
+            )
 
     def _names(self) -> Iterable[tuple[str, str]]:
         if self.subject is not None:
@@ -191,11 +192,11 @@ class NatsSettings(HeaderBusSettings):
         given = [name for name, value in methods.items() if value is not None]
         if len(given) > 1:
             yield f"Only one way to log in may be given, not {' and '.join(given)}."
-        yield from _missing_files({"nats-creds": self.creds, "nats-nkey-seed": self.nkey_seed})
+        yield from file_problems({"nats-creds": self.creds, "nats-nkey-seed": self.nkey_seed})
 
     def _tls_problems(self) -> Iterable[str]:
         files = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
-        yield from _missing_files({f"nats-tls-{name}": path for name, path in files.items()})
+        yield from file_problems({f"nats-tls-{name}": path for name, path in files.items()})
         if self.tls_key is not None and self.tls_cert is None:
             yield "nats-tls-key is of no use without nats-tls-cert."
 
@@ -207,7 +208,7 @@ class NatsSettings(HeaderBusSettings):
                 if getattr(self, name):
                     yield f"nats-{name.replace('_', '-')} requires nats-stream."
         for subject in self.stream_subjects:
-            if not _PATTERN.fullmatch(subject):
+            if not is_pattern(subject):
                 yield f'nats-stream-subjects: "{subject}" is not a subject.'
         if self.domain is not None and self.api_prefix is not None:
             yield "Give nats-domain or nats-api-prefix, not both."
@@ -225,30 +226,8 @@ class NatsSettings(HeaderBusSettings):
             yield "nats-meta-headers-prefix must not begin with Nats-."
 
 
-def is_literal(_option: str, name: str) -> bool:
-    """Say whether a name is a subject that can be published to."""
-    return _LITERAL.fullmatch(name) is not None
-
-
-def _literal_problem(name: tuple[str, str]) -> str:
-    return f"{name[0]} must be a literal subject (no *, >, spaces or empty tokens)."
-
-
 def _filled(text: str) -> str:
     return compile_template(text, "", SUBJECT).filled("x")
-
-
-def _as_pattern(text: str) -> str:
-    """Return a template as a subject pattern: a token that holds a placeholder is any token."""
-    filled = compile_template(text, "", SUBJECT).filled(_PLACEHOLDER)
-    return ".".join("*" if _PLACEHOLDER in token else token for token in filled.split("."))
-
-
-def _covers(wide: str, narrow: str) -> bool:
-    """Say whether a pattern takes all that another one does, and is not the same."""
-    pairs = list(zip(wide.split("."), narrow.split("."), strict=False))
-    is_as_long = wide.count(".") == narrow.count(".")
-    return wide != narrow and is_as_long and all(w in ("*", n) for w, n in pairs)
 
 
 def _has_host(url: str) -> bool:
@@ -257,9 +236,3 @@ def _has_host(url: str) -> bool:
         return bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _missing_files(files: Mapping[str, Path | None]) -> Iterable[str]:
-    for name, path in files.items():
-        if path is not None and not path.is_file():
-            yield f"{name}: {path} is not a file."

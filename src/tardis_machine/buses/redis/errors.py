@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.redis.client import Reply, is_timeout
 from tardis_machine.buses.results import Outcome, Result
 
@@ -11,27 +12,33 @@ PAUSE_SECONDS = 1.0
 """How long a server that is full or starting is left alone."""
 
 _MEANINGS = {
-    "OOM": (Outcome.TRANSIENT, "out_of_memory", PAUSE_SECONDS),
-    "LOADING": (Outcome.TRANSIENT, "loading", PAUSE_SECONDS),
-    "BUSY": (Outcome.TRANSIENT, "busy", PAUSE_SECONDS),
-    "MISCONF": (Outcome.TRANSIENT, "cannot_persist", PAUSE_SECONDS),
-    "READONLY": (Outcome.TRANSIENT, "read_only", 0.0),
-    "NOREPLICAS": (Outcome.TRANSIENT, "too_few_replicas", 0.0),
-    "MASTERDOWN": (Outcome.TRANSIENT, "master_down", 0.0),
-    "CLUSTERDOWN": (Outcome.TRANSIENT, "cluster_down", 0.0),
-    "TRYAGAIN": (Outcome.TRANSIENT, "try_again", 0.0),
-    "MOVED": (Outcome.TRANSIENT, "moved", 0.0),
-    "ASK": (Outcome.TRANSIENT, "moved", 0.0),
-    "EXECABORT": (Outcome.TRANSIENT, "aborted", 0.0),
-    "WRONGTYPE": (Outcome.BAD_TARGET, "not_a_stream", 0.0),
-    "NOPERM": (Outcome.BAD_TARGET, "not_authorized", 0.0),
-    "NOAUTH": (Outcome.BAD_TARGET, "not_authenticated", 0.0),
-    "WRONGPASS": (Outcome.BAD_TARGET, "not_authenticated", 0.0),
+    "OOM": (Outcome.TRANSIENT, Reason.OUT_OF_MEMORY, PAUSE_SECONDS),
+    "LOADING": (Outcome.TRANSIENT, Reason.LOADING, PAUSE_SECONDS),
+    "BUSY": (Outcome.TRANSIENT, Reason.BUSY, PAUSE_SECONDS),
+    "MISCONF": (Outcome.TRANSIENT, Reason.CANNOT_PERSIST, PAUSE_SECONDS),
+    "READONLY": (Outcome.TRANSIENT, Reason.READ_ONLY, 0.0),
+    "NOREPLICAS": (Outcome.TRANSIENT, Reason.TOO_FEW_REPLICAS, 0.0),
+    "MASTERDOWN": (Outcome.TRANSIENT, Reason.MASTER_DOWN, 0.0),
+    "CLUSTERDOWN": (Outcome.TRANSIENT, Reason.CLUSTER_DOWN, 0.0),
+    "TRYAGAIN": (Outcome.TRANSIENT, Reason.TRY_AGAIN, 0.0),
+    "MOVED": (Outcome.TRANSIENT, Reason.MOVED, 0.0),
+    "ASK": (Outcome.TRANSIENT, Reason.MOVED, 0.0),
+    "EXECABORT": (Outcome.TRANSIENT, Reason.ABORTED, 0.0),
+    "WRONGTYPE": (Outcome.BAD_DESTINATION, Reason.NOT_A_STREAM, 0.0),
+    "NOPERM": (Outcome.BAD_DESTINATION, Reason.NOT_AUTHORIZED, 0.0),
+    "NOAUTH": (Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, 0.0),
+    "WRONGPASS": (Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, 0.0),
 }
-NOT_NEWER = "entry_id_not_newer"
-"""Reason of an entry whose id is not above the newest one of its stream."""
 ELSEWHERE = frozenset(
-    ("moved", "read_only", "cluster_down", "master_down", "disconnected", "timeout")
+    (
+        Reason.MOVED,
+        Reason.READ_ONLY,
+        Reason.CLUSTER_DOWN,
+        Reason.MASTER_DOWN,
+        Reason.UNREACHABLE,
+        Reason.CONNECTION_LOST,
+        Reason.TIMEOUT,
+    )
 )
 """Reasons to look anew for the server of a stream."""
 
@@ -51,12 +58,12 @@ def refusal(error: RedisError) -> Result:
     code, text = code_of(error), str(error)
     # It is a kind of connection error, and no reply code of its own tells it apart.
     if isinstance(error, AuthenticationError):
-        return Result(Outcome.BAD_TARGET, "not_authenticated", text)
+        return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, text)
     if text == _BUSY_CLIENTS:
-        return Result(Outcome.TRANSIENT, "too_many_clients", text, PAUSE_SECONDS)
+        return Result(Outcome.TRANSIENT, Reason.TOO_MANY_CLIENTS, text, PAUSE_SECONDS)
     if _NOT_NEWER_TEXT in text:
-        return Result(Outcome.TRANSIENT, NOT_NEWER, text)
-    outcome, reason, seconds = _MEANINGS.get(code, (Outcome.BAD_TARGET, "refused", 0.0))
+        return Result(Outcome.TRANSIENT, Reason.ENTRY_ID_NOT_NEWER, text)
+    outcome, reason, seconds = _MEANINGS.get(code, (Outcome.BAD_DESTINATION, Reason.REFUSED, 0.0))
     return Result(outcome, reason, text, seconds)
 
 
@@ -64,12 +71,14 @@ def not_connected(error: RedisError) -> Result:
     """Return what a failed attempt to connect means; nothing was sent."""
     if error.status_code is not None or isinstance(error, AuthenticationError | ResponseError):
         return refusal(error)
-    return Result(Outcome.TRANSIENT, "timeout" if is_timeout(error) else "disconnected", str(error))
+    reason = Reason.TIMEOUT if is_timeout(error) else Reason.UNREACHABLE
+    return Result(Outcome.TRANSIENT, reason, str(error))
 
 
 def cut_off(error: RedisError) -> Result:
     """Return what a connection that ended without a reply means."""
-    return Result(Outcome.AMBIGUOUS, "timeout" if is_timeout(error) else "disconnected", str(error))
+    reason = Reason.TIMEOUT if is_timeout(error) else Reason.CONNECTION_LOST
+    return Result(Outcome.AMBIGUOUS, reason, str(error))
 
 
 def first_error(replies: Iterable[Reply]) -> RedisError | None:

@@ -11,6 +11,7 @@ from tardis_machine.bronze.keys import VERBATIM
 from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import MIB, DeliveryOverrides, HeaderBusSettings
+from tardis_machine.buses.tls import file_problems, pair_problems
 from tardis_machine.model.settings import Secret, group, option
 
 Switch: TypeAlias = Literal["auto", "on", "off"]
@@ -103,7 +104,7 @@ class RedisSettings(HeaderBusSettings):
             routing=self.stream_routing,
             template=self.key_template,
             pattern=_STREAM,
-            name_target=VERBATIM,
+            name_rule=VERBATIM,
             template_option="key-template",
         )
 
@@ -115,7 +116,7 @@ class RedisSettings(HeaderBusSettings):
         """Yield what is wrong, option by option."""
         yield from self._server_problems()
         yield from self._tls_problems()
-        yield from self._target_problems()
+        yield from self._destination_problems()
         yield from self._entry_problems()
 
     def _server_problems(self) -> Iterable[str]:
@@ -135,13 +136,10 @@ class RedisSettings(HeaderBusSettings):
 
     def _tls_problems(self) -> Iterable[str]:
         files = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
-        for name, path in files.items():
-            if path is not None and not path.is_file():
-                yield f"redis-tls-{name}: {path} is not a file."
-        if (self.tls_cert is None) != (self.tls_key is None):
-            yield "redis-tls-cert and redis-tls-key must be given together."
+        yield from file_problems({f"redis-tls-{name}": path for name, path in files.items()})
+        yield from pair_problems("redis-tls", self.tls_cert, self.tls_key)
 
-    def _target_problems(self) -> Iterable[str]:
+    def _destination_problems(self) -> Iterable[str]:
         if self.is_on and self.stream is None and self.key_template is None:
             yield "redis-stream is required when redis-url or redis-host is set."
         yield from self.destinations.problems()

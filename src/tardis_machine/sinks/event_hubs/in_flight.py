@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from azure.eventhub import EventData, EventDataBatch
 
 from tardis_machine.buses.event_hubs.errors import DEADLINE, read_error
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import HELD_BACK, OK, Outcome, Result
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.event_hubs.producer import Hub
@@ -121,7 +122,7 @@ class Shipment(threading.Thread):
                 batch.add(self._to_data(event))
             except ValueError as error:
                 if not loaded:
-                    self._results[place] = Result(Outcome.BAD_RECORD, "too_large", str(error))
+                    self._results[place] = Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, str(error))
                 break
             loaded.append((place, event))
         return loaded

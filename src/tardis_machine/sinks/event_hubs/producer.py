@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 from azure.eventhub import EventDataBatch, EventHubProducerClient
 
-from tardis_machine.buses.event_hubs.client import run_aside
+from tardis_machine.buses.event_hubs.client import make_client, run_aside
 from tardis_machine.buses.event_hubs.connections import client_options, make_connections, shut
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 
@@ -23,7 +23,7 @@ class Hub:
         self.name = name
         self._connections = make_connections(settings)
         options = client_options(settings, self._connections)
-        self._client = _make_client(settings, name, credential, options)
+        self._client = make_client(EventHubProducerClient, settings, name, credential, **options)
         self._ids: list[str] | None = None
         self._limit: int | None = None
         self.is_discarded = False
@@ -86,13 +86,3 @@ class Hub:
         for name in ("_handler", "_connection", "_transport", "sock"):
             found = [getattr(each, name, None) for each in found]
         return [each for each in found if isinstance(each, socket.socket)]
-
-
-def _make_client(
-    settings: EventHubsSettings, hub: str, credential: Any, options: dict[str, Any]
-) -> EventHubProducerClient:
-    if settings.connection_string is not None:
-        return EventHubProducerClient.from_connection_string(
-            settings.connection_string.reveal(), eventhub_name=hub, **options
-        )
-    return EventHubProducerClient(settings.host, hub, credential, **options)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException, Producer
@@ -11,11 +11,13 @@ from tardis_machine.bronze.series import PerSeries
 from tardis_machine.buses.kafka.client import Listener, client_properties
 from tardis_machine.buses.kafka.errors import classify
 from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID
 from tardis_machine.sinks.kafka.in_flight import Flight
+from tardis_machine.sinks.kafka.records import HeaderFields
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +29,7 @@ _CALLS_IN_QUEUE = 10
 _MIN_QUEUE_KBYTES = 65_536
 _KIB = 1024
 
-_FULL = Result(Outcome.TRANSIENT, "queue_full", "librdkafka takes no more records now")
+_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "librdkafka takes no more records now")
 _SLICE_SECONDS = 0.1
 _PATIENCE_SECONDS = 3.0
 """How long to wait while no broker can be reached: librdkafka takes a second or two to connect
@@ -36,8 +38,6 @@ _ANY_PARTITION = -1
 _NOW = 0
 # What librdkafka raises when it is in a fatal state; a SystemError when that happens in a report.
 _FAILURES = (KafkaException, SystemError)
-
-HeaderFields: TypeAlias = dict[str, str | bytes | None]
 
 
 def producer_properties(settings: KafkaSettings) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import HELD_BACK, Outcome, Result
 from tardis_machine.sinks.kinesis.records import Record
 from tardis_machine.sinks.kinesis.shards import Bucket, Shards
@@ -42,7 +43,7 @@ class Lane:
     def note(self, record: Record, result: Result) -> None:
         """Take note that the service refused a record for the rate of its shard."""
         bucket = self.bucket(record)
-        if result.reason == "throttled" and bucket is not None:
+        if result.reason is Reason.THROTTLED and bucket is not None:
             bucket.empty()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from redis.exceptions import RedisError
 
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.redis.client import Link, Reply, pack
 from tardis_machine.buses.redis.errors import (
     cut_off,
@@ -21,10 +22,12 @@ from tardis_machine.sinks.redis.records import EntryWriter
 
 _MULTI = pack(("MULTI",))
 _EXEC = pack(("EXEC",))
-_TOO_LARGE = Result(Outcome.BAD_RECORD, "too_large", "the server takes no argument of this size")
-_UNSENT = Result(Outcome.TRANSIENT, "not_sent", "the server hung up because of another event")
-_NO_TIME = Result(Outcome.TRANSIENT, "timeout", "other servers took all of the time")
-_TOO_FEW = Result(Outcome.AMBIGUOUS, "too_few_replicas", "too few replicas had it in time")
+_TOO_LARGE = Result(
+    Outcome.BAD_RECORD, Reason.TOO_LARGE, "the server takes no argument of this size"
+)
+_UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "the server hung up because of another event")
+_NO_TIME = Result(Outcome.TRANSIENT, Reason.TIMEOUT, "other servers took all of the time")
+_TOO_FEW = Result(Outcome.AMBIGUOUS, Reason.TOO_FEW_REPLICAS, "too few replicas had it in time")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from tardis_machine.buses.files.log import (
 def test_record_has_the_documented_bytes() -> None:
     packed = pack_record(b"t", b"ke", pack_headers({"n": "val"}), b"env!")
     assert packed == (
-        b"\x01\x00"  # target
+        b"\x01\x00"  # destination
         b"\x02\x00"  # key
         b"\x0a\x00\x00\x00"  # headers
         b"\x04\x00\x00\x00"  # envelope
@@ -30,6 +30,6 @@ def test_records_are_read_as_they_were_packed() -> None:
     first = pack_record("täglich".encode(), b"", b"", b"")
     second = pack_record(b"b", b"k", pack_headers({"a": "1", "ü": "x\ny"}), b"\x00\xff")
     one, two = parse_records(first + second)
-    assert (one.target, one.key, one.headers, one.envelope) == ("täglich", "", {}, b"")
-    assert (two.target, two.key, two.envelope) == ("b", "k", b"\x00\xff")
+    assert (one.destination, one.key, one.headers, one.envelope) == ("täglich", "", {}, b"")
+    assert (two.destination, two.key, two.envelope) == ("b", "k", b"\x00\xff")
     assert two.headers == unpack_headers(two.packed_headers) == {"a": "1", "ü": "x\ny"}

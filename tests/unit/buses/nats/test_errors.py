@@ -15,7 +15,7 @@ def test_positive_answers_are_told_from_repetitions() -> None:
 @pytest.mark.parametrize(
     ("data", "headers", "expected"),
     [
-        (b"", {"Status": "503"}, ("bad_target", "no_stream")),
+        (b"", {"Status": "503"}, ("bad_target", "no_destination")),
         (b"not json", None, ("ambiguous", "unreadable_ack")),
         (
             b'{"error":{"code":503,"err_code":10077,"description":"maximum messages"}}',

@@ -23,11 +23,11 @@ from tardis_machine.buses.results import Outcome
         ("MOVED 42 127.0.0.1:7001", Outcome.TRANSIENT, "moved"),
         ("ASK 42 127.0.0.1:7001", Outcome.TRANSIENT, "moved"),
         ("ERR max number of clients reached", Outcome.TRANSIENT, "too_many_clients"),
-        ("WRONGTYPE Operation against", Outcome.BAD_TARGET, "not_a_stream"),
-        ("NOPERM this user", Outcome.BAD_TARGET, "not_authorized"),
-        ("NOAUTH Authentication required.", Outcome.BAD_TARGET, "not_authenticated"),
-        ("WRONGPASS invalid username-password", Outcome.BAD_TARGET, "not_authenticated"),
-        ("ERR unknown command 'XADD'", Outcome.BAD_TARGET, "refused"),
+        ("WRONGTYPE Operation against", Outcome.BAD_DESTINATION, "not_a_stream"),
+        ("NOPERM this user", Outcome.BAD_DESTINATION, "not_authorized"),
+        ("NOAUTH Authentication required.", Outcome.BAD_DESTINATION, "not_authenticated"),
+        ("WRONGPASS invalid username-password", Outcome.BAD_DESTINATION, "not_authenticated"),
+        ("ERR unknown command 'XADD'", Outcome.BAD_DESTINATION, "refused"),
     ],
 )
 def test_error_reply_is_classified_by_its_code(text: str, outcome: Outcome, reason: str) -> None:
@@ -38,14 +38,15 @@ def test_error_reply_is_classified_by_its_code(text: str, outcome: Outcome, reas
 def test_refused_login_is_no_outage_although_its_class_says_so() -> None:
     error = BaseParser.parse_error("WRONGPASS invalid")
     assert isinstance(error, ConnectionError)
-    assert not_connected(error).outcome is Outcome.BAD_TARGET
+    assert not_connected(error).outcome is Outcome.BAD_DESTINATION
 
 
 def test_failed_connect_means_not_sent_and_a_lost_reply_means_unknown() -> None:
-    for error, reason in ((ConnectionError("x"), "disconnected"), (TimeoutError("x"), "timeout")):
-        before, after = not_connected(error), cut_off(error)
-        assert (before.outcome, before.reason) == (Outcome.TRANSIENT, reason)
-        assert (after.outcome, after.reason) == (Outcome.AMBIGUOUS, reason)
+    lost, late = ConnectionError("x"), TimeoutError("x")
+    before = [(result.outcome, result.reason) for result in map(not_connected, (lost, late))]
+    after = [(result.outcome, result.reason) for result in map(cut_off, (lost, late))]
+    assert before == [(Outcome.TRANSIENT, "unreachable"), (Outcome.TRANSIENT, "timeout")]
+    assert after == [(Outcome.AMBIGUOUS, "connection_lost"), (Outcome.AMBIGUOUS, "timeout")]
 
 
 @pytest.mark.parametrize("text", ["OOM full", "LOADING starting"])

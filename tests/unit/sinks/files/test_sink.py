@@ -46,7 +46,7 @@ def test_each_destination_has_its_directory(tmp_path: Path) -> None:
     assert outcomes(sink, trades(settings, 6, "XBTUSD", "ETHUSD")) == {Outcome.OK}
     sink.close(1)
     assert len(stored(tmp_path, "bitmex-XBTUSD")) == 3
-    assert {record.target for record in stored(tmp_path, "bitmex-ETHUSD")} == {"bitmex-ETHUSD"}
+    assert {record.destination for record in stored(tmp_path, "bitmex-ETHUSD")} == {"bitmex-ETHUSD"}
 
 
 def test_headers_and_compression_are_those_of_the_settings(tmp_path: Path) -> None:

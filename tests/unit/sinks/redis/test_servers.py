@@ -94,7 +94,7 @@ def test_batch_behind_a_refused_one_is_not_sent() -> None:
         sink.open()
         results = sink.send(events(4))
         sink.close(1)
-    assert [result.reason for result in results] == ["out_of_memory"] * 2 + ["not_sent"] * 2
+    assert [result.reason for result in results] == ["out_of_memory"] * 2 + ["held_back"] * 2
     assert len(server.named("XADD")) == 2
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from azure.eventhub import EventData, EventHubConsumerClient
 
-from tardis_machine.buses.event_hubs.client import run_aside, within
+from tardis_machine.buses.event_hubs.client import make_client, run_aside, within
 from tardis_machine.buses.event_hubs.connections import (
     Connections,
     client_options,
@@ -110,24 +110,21 @@ class Hub:
         except FAILURES as error:
             self._discard()
             result = read_error(error, is_sent=False, events=1)
-            if result.outcome in (Outcome.BAD_TARGET, Outcome.BAD_RECORD):
+            if result.outcome in (Outcome.BAD_DESTINATION, Outcome.BAD_RECORD):
                 raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
             raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
 
     def _make_consumer(self) -> Consumer:
         settings, connections = self._settings, make_connections(self._settings)
         options = client_options(settings, connections) | {"load_balancing_interval": CLAIM_SECONDS}
-        if settings.connection_string is not None:
-            client = EventHubConsumerClient.from_connection_string(
-                settings.connection_string.reveal(),
-                self._group,
-                eventhub_name=self._name,
-                **options,
-            )
-        else:
-            client = EventHubConsumerClient(
-                settings.host, self._name, self._group, self._credential, **options
-            )
+        client = make_client(
+            EventHubConsumerClient,
+            settings,
+            self._name,
+            self._credential,
+            consumer_group=self._group,
+            **options,
+        )
         return Consumer(client, connections)
 
 

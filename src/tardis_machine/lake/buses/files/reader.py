@@ -154,7 +154,7 @@ class FilesClient(BusClient):
 
 
 class Rows:
-    """Collects the envelopes of blocks; targets, keys and headers are in the envelope, too."""
+    """Collects the envelopes of blocks; destinations, keys and headers are in the envelope, too."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -171,8 +171,8 @@ class Rows:
         unpack, size, envelopes = RECORD_HEADER.unpack_from, RECORD_HEADER.size, self._envelopes
         before, position, end = len(envelopes), 0, len(payload)
         while position < end:
-            target, key, headers, length = unpack(payload, position)
-            position += size + target + key + headers
+            destination, key, headers, length = unpack(payload, position)
+            position += size + destination + key + headers
             envelopes.append(payload[position : position + length])
             position += length
         if position != end:

@@ -7,9 +7,16 @@ from typing import Any, NamedTuple
 
 import botocore.session  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
-from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.buses.kinesis.errors import EXPIRED, NOT_FOUND, code_of, explained
+from tardis_machine.buses.kinesis.client import (
+    client_options,
+    role_login,
+    role_request,
+    stream_argument,
+    timeouts,
+)
+from tardis_machine.buses.kinesis.errors import EXPIRED, FAILURES, NOT_FOUND, code_of, explained
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
@@ -79,13 +86,17 @@ class KinesisApi:
     def shards(self, stream: str) -> list[Shard]:
         """Return the shards that still hold records or take new ones."""
         pages = self._call(
-            lambda client: list(client.get_paginator("list_shards").paginate(**_named(stream)))
+            lambda client: list(
+                client.get_paginator("list_shards").paginate(**stream_argument(stream))
+            )
         )
         return [_shard(each) for page in pages for each in page["Shards"]]
 
     def retention_ms(self, stream: str) -> int:
         """Return how long a stream keeps its records."""
-        answer = self._call(lambda client: client.describe_stream_summary(**_named(stream)))
+        answer = self._call(
+            lambda client: client.describe_stream_summary(**stream_argument(stream))
+        )
         hours = answer["StreamDescriptionSummary"]["RetentionPeriodHours"]
         return int(hours) * 3_600_000
 
@@ -123,14 +134,16 @@ class KinesisApi:
                 "StartingSequenceNumber": after,
             }
         answer = self._call(
-            lambda client: client.get_shard_iterator(**_named(stream), ShardId=shard, **place),
+            lambda client: client.get_shard_iterator(
+                **stream_argument(stream), ShardId=shard, **place
+            ),
             # The only argument that somebody else made is the sequence number.
             refusals={_INVALID: ForeignPositionError} if after else {},
         )
         return str(answer["ShardIterator"])
 
     def _records(self, stream: str, iterator: str, count: int) -> dict[str, Any]:
-        place = {"StreamARN": stream} if ":" in stream else {}
+        place = stream_argument(stream) if stream.startswith("arn:") else {}
         answer: dict[str, Any] = self._call(
             lambda client: client.get_records(ShardIterator=iterator, Limit=count, **place),
             refusals={_EXPIRED_ITERATOR: ExpiredIteratorError},
@@ -144,7 +157,7 @@ class KinesisApi:
             if self._client is None:
                 self._client = _make_client(self._settings)
             return ask(self._client)
-        except (BotoCoreError, ClientError, OSError) as error:
+        except FAILURES as error:
             raise self._meaning(error, refusals or {}) from error
 
     def _meaning(self, error: Exception, refusals: dict[str, type[BusError]]) -> BusError:
@@ -170,10 +183,6 @@ def _list_streams(place: dict[str, str]) -> Callable[[Any], Any]:
     return lambda client: client.list_streams(**place)
 
 
-def _named(stream: str) -> dict[str, str]:
-    return {"StreamARN" if ":" in stream else "StreamName": stream}
-
-
 def _shard(described: dict[str, Any]) -> Shard:
     parents = (described.get(name) for name in ("ParentShardId", "AdjacentParentShardId"))
     is_closed = "EndingSequenceNumber" in described["SequenceNumberRange"]
@@ -190,26 +199,13 @@ def _make_client(settings: KinesisSettings) -> Any:
 
 
 def _options(settings: KinesisSettings) -> dict[str, Any]:
-    verify = settings.verify_tls
-    return {
-        "region_name": settings.known_region,
-        "verify": verify if isinstance(verify, bool) else str(verify),
-        "config": Config(
-            retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
-            max_pool_connections=POOL,
-            connect_timeout=settings.connect_timeout_ms / 1000,
-            read_timeout=settings.request_timeout_ms / 1000,
-        ),
-    }
+    config = Config(
+        retries={"total_max_attempts": ATTEMPTS, "mode": "standard"},
+        max_pool_connections=POOL,
+        **timeouts(settings),
+    )
+    return client_options(settings, config)
 
 
 def _assumed(settings: KinesisSettings, sts: Any) -> dict[str, str]:
-    wanted = {"RoleArn": settings.role_arn, "RoleSessionName": settings.role_session_name}
-    if settings.role_external_id is not None:
-        wanted["ExternalId"] = settings.role_external_id
-    found = sts.assume_role(**wanted)["Credentials"]
-    return {
-        "aws_access_key_id": found["AccessKeyId"],
-        "aws_secret_access_key": found["SecretAccessKey"],
-        "aws_session_token": found["SessionToken"],
-    }
+    return role_login(sts.assume_role(**role_request(settings))["Credentials"])

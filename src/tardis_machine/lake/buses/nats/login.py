@@ -1,13 +1,13 @@
-"""Prove to a NATS server who we are, and make sure who it is."""
+"""Prove to a NATS server who we are."""
 
 import base64
 import re
-import ssl
 from pathlib import Path
 from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 
+from tardis_machine.buses.nats.client import has_tls
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.lake.buses.errors import BusError
 
@@ -33,15 +33,7 @@ def login(settings: NatsSettings, nonce: str) -> dict[str, Any]:
 def wants_tls(settings: NatsSettings, scheme: str, info: dict[str, Any]) -> bool:
     """Say whether a connection must be encrypted."""
     is_asked = scheme == "tls" or settings.tls_first or bool(info.get("tls_required"))
-    return is_asked or settings.tls_ca is not None or settings.tls_cert is not None
-
-
-def tls_context(settings: NatsSettings) -> ssl.SSLContext:
-    """Return whom to trust and which certificate to show."""
-    context = ssl.create_default_context(cafile=settings.tls_ca)
-    if settings.tls_cert is not None:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    return context
+    return is_asked or has_tls(settings)
 
 
 def _read_creds(path: Path) -> tuple[str, str]:

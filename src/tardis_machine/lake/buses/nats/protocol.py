@@ -13,16 +13,17 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from tardis_machine.buses.nats.client import tls_context
+from tardis_machine.buses.nats.errors import LOGIN_REFUSALS, NO_RESPONDERS
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
-from tardis_machine.lake.buses.nats.login import login, tls_context, wants_tls
+from tardis_machine.lake.buses.nats.login import login, wants_tls
 from tardis_machine.version import __version__
 
 DEFAULT_PORT = 4222
 BLOCK_BYTES = 1 << 20
-NO_RESPONDERS = 503
 
-_REFUSALS = ("authorization", "authentication", "permissions", "expired", "revoked", "account")
+_REFUSALS = (*LOGIN_REFUSALS, "permissions")
 
 
 class Message(NamedTuple):

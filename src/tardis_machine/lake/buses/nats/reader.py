@@ -4,12 +4,12 @@ A task reads by a consumer of its own, which lives in the server's memory, ackno
 goes with the connection. So reading leaves no trace, and a range can be read again.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
 from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.nats.subjects import covers, matcher
 from tardis_machine.lake.arrow import Values, arrow
 from tardis_machine.lake.arrow import kernels as pc
 from tardis_machine.lake.buses.client import NumberedClient, Page, Planner, ReadPolicy, Span
@@ -112,7 +112,7 @@ class NatsClient(NumberedClient):
     def _filters(self, stream: str) -> tuple[str, ...]:
         """Return the subjects to ask for; none when the stream has no others."""
         wanted, subjects = self._settings.wanted_subjects, self._info(stream).subjects
-        is_all = subjects and all(any(_covers(one, each) for one in wanted) for each in subjects)
+        is_all = subjects and all(any(covers(one, each) for one in wanted) for each in subjects)
         return () if is_all else wanted
 
 
@@ -131,7 +131,7 @@ def _page(lane: Lane, messages: list[Message], end: int, filters: Sequence[str])
     if last > end:
         rows = rows.filter(pc.less_equal(sequences, end))
     if filters:
-        pattern = _pattern(filters)
+        pattern = matcher(filters)
         kept = messages[: rows.num_rows]
         rows = rows.filter(pa.array([bool(pattern.fullmatch(one.subject)) for one in kept]))
     return Page(rows, min(last, end))
@@ -145,21 +145,3 @@ def _places(messages: list[Message]) -> tuple[Values, Values]:
         pc.list_element(words, place + more).cast(pa.int64()) for place in (_SEQUENCE, _TIME)
     )
     return sequences, times.cast(_NS)
-
-
-def _covers(wide: str, narrow: str) -> bool:
-    """Say whether a subject with wildcards takes all that another one does."""
-    wide_words, narrow_words = wide.split("."), narrow.split(".")
-    for place, word in enumerate(wide_words):
-        if word == ">":
-            return len(narrow_words) > place
-        if place >= len(narrow_words) or word not in ("*", narrow_words[place]):
-            return False
-        if word == "*" and narrow_words[place] == ">":
-            return False
-    return len(wide_words) == len(narrow_words)
-
-
-def _pattern(filters: Sequence[str]) -> re.Pattern[bytes]:
-    escaped = (re.escape(text).replace(r"\*", "[^.]+").replace(">", ".+") for text in filters)
-    return re.compile("|".join(escaped).encode())

@@ -1,16 +1,18 @@
 """Settings of the bus for people: events as lines on standard output."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
-from tardis_machine.bronze.routing import Router
+from tardis_machine.bronze.keys import DEFAULT_KEY
+from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import BusSettings, DeliveryOverrides
-from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import group, option
 
 DESTINATION = "stdout"
+
+_ANY = re.compile(".+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +29,13 @@ class ConsoleSettings(BusSettings):
     key_template: str = option(DEFAULT_KEY, "Key shown with every event.")
     delivery: DeliveryOverrides = group(DeliveryOverrides, "console")
 
+    @property
+    def destinations(self) -> Destinations:
+        """Return the one destination."""
+        return Destinations(
+            bus=self.bus, noun="stream", base=DESTINATION, key=self.key_template, pattern=_ANY
+        )
+
     def problems(self) -> Iterable[str]:
         """Return what is wrong with the template."""
-        try:
-            compile_template(self.key_template, "console-key-template")
-        except SettingsError as error:
-            return error.problems
-        return ()
-
-    def router(self) -> Router:
-        """Return the one destination."""
-        key = compile_template(self.key_template, "console-key-template")
-        return Router(DESTINATION, key=key, cases=self.cases)
+        return self.destinations.problems()

@@ -1,9 +1,10 @@
 """Why events fail, are given up or are lost: one list for logs, metrics and dead letters."""
 
-from enum import StrEnum
+from enum import StrEnum, unique
 from typing import Self
 
 
+@unique
 class Reason(StrEnum):
     """Values of the label `reason`; the same fault has the same reason on every bus."""
 

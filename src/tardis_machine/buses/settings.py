@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_type_hints
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.routing import ALL_CASES, Router, allowed_cases
+from tardis_machine.buses.destinations import Destinations
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import computed_option, option
 
@@ -171,8 +172,8 @@ class BusSettings(ABC):
     """What every bus can be told.
 
     A subclass gives the class variables, its own options (a redeclared one changes its default),
-    `delivery: DeliveryOverrides = group(DeliveryOverrides, "<bus>")`, `router` and, for checks of
-    its own, `problems`. It is decorated as a frozen dataclass too.
+    `delivery: DeliveryOverrides = group(DeliveryOverrides, "<bus>")`, `destinations` and, for
+    checks of its own, `problems`. It is decorated as a frozen dataclass too.
     """
 
     bus: ClassVar[str]
@@ -219,9 +220,14 @@ class BusSettings(ABC):
         """Return what is wrong with the options of this bus."""
         return ()
 
+    @property
     @abstractmethod
+    def destinations(self) -> Destinations:
+        """Return what names the destinations of this bus."""
+
     def router(self) -> Router:
-        """Return where the events of each series go."""
+        """Return where the events of each series go, and under which key."""
+        return self.destinations.router(self.cases)
 
     def resolve(self, shared: EventBusSettings) -> EventBusSettings:
         """Return how events are delivered to this bus."""

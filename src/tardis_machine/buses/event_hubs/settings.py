@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from tardis_machine.bronze.keys import DEFAULT_KEY, EVENT_HUBS_KEY
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import DeliveryOverrides, HeaderBusSettings
 from tardis_machine.buses.tls import file_problems
@@ -127,10 +126,6 @@ class EventHubsSettings(HeaderBusSettings):
             key_option="partition-key-template",
             pattern=_HUB,
         )
-
-    def router(self) -> Router:
-        """Return which hub and partition key each series has."""
-        return self.destinations.router(self.cases)
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong, option by option; the connection string is never shown."""

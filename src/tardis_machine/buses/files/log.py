@@ -1,6 +1,7 @@
 """Append-only log on disk: the files bus and the spool; this module reads and writes its bytes.
 
-A log is a directory of segments, numbered from 1 without meaning in the gaps:
+A log is a directory of segments with rising numbers. A stream of the files bus begins with 1 and
+leaves none out, so a missing one was removed; the numbers of a spool have gaps:
 
     00000000000000000001.log     closed: complete, flushed to disk, never changed again
     00000000000000000002.open    being written; becomes .log by a rename

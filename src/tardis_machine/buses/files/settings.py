@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from tardis_machine.bronze.keys import DEFAULT_KEY
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import MIB, HeaderBusSettings, overriding
 from tardis_machine.model.settings import group, option
@@ -66,7 +65,3 @@ class FilesSettings(HeaderBusSettings):
     def problems(self) -> Iterable[str]:
         """Return what is wrong with the names of streams."""
         return self.destinations.problems()
-
-    def router(self) -> Router:
-        """Return which stream each series goes to."""
-        return self.destinations.router(self.cases)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
 from tardis_machine.bronze.keys import DEFAULT_KEY
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.kafka.properties import property_problems
 from tardis_machine.buses.settings import DeliveryOverrides, HeaderBusSettings
@@ -189,10 +188,6 @@ class KafkaSettings(HeaderBusSettings):
             key=self.key_template,
             pattern=_TOPIC,
         )
-
-    def router(self) -> Router:
-        """Return which topic and key each series has."""
-        return self.destinations.router(self.cases)
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong, option by option."""

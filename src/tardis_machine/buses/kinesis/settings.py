@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from tardis_machine.bronze.keys import DEFAULT_KEY, KINESIS_KEY
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import MIB, BusSettings, EventBusSettings, overriding
 from tardis_machine.model.settings import Secret, computed_option, group, option
@@ -155,10 +154,6 @@ class KinesisSettings(BusSettings):
             "aws_secret_access_key": secret.reveal(),
         }
         return login | ({"aws_session_token": token.reveal()} if token else {})
-
-    def router(self) -> Router:
-        """Return which stream and partition key each series has."""
-        return self.destinations.router(self.cases)
 
     def resolve(self, shared: EventBusSettings) -> EventBusSettings:
         """Return how events are delivered to Kinesis."""

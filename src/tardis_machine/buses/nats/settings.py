@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from tardis_machine.bronze.keys import SUBJECT, compile_template
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.nats.subjects import is_literal, is_pattern, pattern_of, widest
 from tardis_machine.buses.settings import (
@@ -119,10 +118,6 @@ class NatsSettings(HeaderBusSettings):
             pattern=_ANY,
             name_rule=SUBJECT,
         )
-
-    def router(self) -> Router:
-        """Return which subject each series has."""
-        return self.destinations.router(self.cases)
 
     @property
     def wanted_subjects(self) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from tardis_machine.bronze.keys import VERBATIM
-from tardis_machine.bronze.routing import Router
 from tardis_machine.buses.destinations import Destinations
 from tardis_machine.buses.settings import MIB, DeliveryOverrides, HeaderBusSettings
 from tardis_machine.buses.tls import file_problems, pair_problems
@@ -107,10 +106,6 @@ class RedisSettings(HeaderBusSettings):
             name_rule=VERBATIM,
             template_option="key-template",
         )
-
-    def router(self) -> Router:
-        """Return which stream each series goes to."""
-        return self.destinations.router(self.cases)
 
     def problems(self) -> Iterable[str]:
         """Yield what is wrong, option by option."""

@@ -25,6 +25,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.bronze import encode, trade
 from tardis_machine.bronze.envelope import identities
+from tardis_machine.buses.files.settings import FilesSettings
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.source import read_range
@@ -34,13 +40,8 @@ from tardis_machine.lake.spark import open_session
 from tardis_machine.lake.store import Store
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.addressing import address
-from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.files.settings import FilesSettings
-from tardis_machine.sinks.kafka.settings import KafkaSettings
-from tardis_machine.sinks.nats.settings import NatsSettings
-from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tests.servers.kafka import Kafka
 from tests.servers.nats import Nats
 from tests.servers.redis import Redis

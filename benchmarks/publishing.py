@@ -26,9 +26,9 @@ from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.app.publishing.wiring import PROCESS_MODULE, connected_publisher
 from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
 from tardis_machine.telemetry.logs import LogSettings
 from tests.servers.event_hubs import EventHubs

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.sinks.frames import StreamContext
 from tardis_machine.sinks.publisher import open_publisher
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.clock import system_clock
 

@@ -23,14 +23,15 @@ from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.ndjson import NormalizedRecord, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.model.time import ms_text, us_text
 from tardis_machine.sinks.addressing import address
-from tardis_machine.sinks.base import Event, Outcome, Sink
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.spool_dirs import open_spool
 from tests.servers.kafka import Kafka
 from tests.servers.redis import Redis
@@ -131,7 +132,7 @@ def measure(settings: BusSettings, sizes: Sequence[int], target: str) -> None:
 
 
 def measure_kafka() -> None:
-    from tardis_machine.sinks.kafka.settings import KafkaSettings
+    from tardis_machine.buses.kafka.settings import KafkaSettings
 
     with Kafka() as server:
         topic = server.create_topic("bronze", 4)
@@ -139,7 +140,7 @@ def measure_kafka() -> None:
 
 
 def measure_redis() -> None:
-    from tardis_machine.sinks.redis.settings import RedisSettings
+    from tardis_machine.buses.redis.settings import RedisSettings
 
     with Redis(is_durable=False) as server:
         settings = RedisSettings(url=Secret(server.address), stream="bronze", max_length=50_000)

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 import msgspec
 
 from benchmarks.sinks import DELIVERY, ROUNDS, Send, checked, make_events, show
+from tardis_machine.buses.settings import BusSettings
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings
 from tests.servers.event_hubs_process import EventHubsProcess
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
@@ -73,7 +73,7 @@ def best_us(send: Send, events: Sequence[Event], batch: int, clock: Clock, round
 
 
 def measure_nats() -> None:
-    from tardis_machine.sinks.nats.settings import NatsSettings
+    from tardis_machine.buses.nats.settings import NatsSettings
     from tardis_machine.sinks.nats.sink import NatsSink
 
     with Nats() as server:
@@ -93,7 +93,7 @@ def measure_nats() -> None:
 
 
 def measure_kinesis() -> None:
-    from tardis_machine.sinks.kinesis.settings import KinesisSettings
+    from tardis_machine.buses.kinesis.settings import KinesisSettings
 
     with Kinesis() as server:
         for packing in ("off", "kpl"):
@@ -112,7 +112,7 @@ def measure_kinesis() -> None:
 
 
 def measure_event_hubs() -> None:
-    from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+    from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 
     with EventHubsProcess() as server:
         for partitioning in ("key", "client"):

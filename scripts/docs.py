@@ -13,14 +13,15 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 
 from tardis_machine.app.settings.options import Option, choices_of, options_of
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import BusSettings
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
 from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
-from tardis_machine.sinks.registry import PublishingSettings
-from tardis_machine.sinks.settings import BusSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -112,6 +113,12 @@ def metrics_document() -> str:
             intro,
             "",
             *table(("Metric", "Kind", "Labels", "Meaning"), rows),
+            "",
+            "## Reasons",
+            "",
+            "Values of `reason` in metrics, logs and dead letters of buses.",
+            "",
+            *table(("Reason", "Meaning"), ((f"`{each}`", each.meaning) for each in Reason if each)),
             "",
         ]
     )

@@ -21,12 +21,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.lake.buses.client import Bus, ReadPolicy
 from tardis_machine.lake.buses.positions import LOST
 from tardis_machine.lake.buses.source import StreamReader, read_bus, stream_bus
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tests.contract.sinks import make_events
 
 POLICY = ReadPolicy(retry_seconds=30)

@@ -25,14 +25,15 @@ from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.routing import Router
 from tardis_machine.bronze.series import Origin, Series
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.records import Trade
 from tardis_machine.model.time import us_text
 from tardis_machine.sinks.addressing import address
-from tardis_machine.sinks.base import Event, Outcome, Sink
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.status import BusState
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.metrics import Metrics

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.sinks.files.settings import FilesSettings
-from tardis_machine.sinks.log import durable_end, read_blocks, segments
+from tardis_machine.buses.files.log import durable_end, read_blocks, segments
+from tardis_machine.buses.files.settings import FilesSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract
 
 

@@ -1,16 +1,17 @@
 """The bus in memory, held to the contract of all sinks."""
 
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
 
-from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
-from tardis_machine.bronze.routing import Router
-from tardis_machine.sinks.base import Event, Outcome, Result, Sink
+from tardis_machine.bronze.keys import DEFAULT_KEY
+from tardis_machine.buses.destinations import Destinations
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.memory import MemorySink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract
 
 LIMIT_BYTES = 4096
@@ -24,12 +25,12 @@ class MemorySettings(BusSettings):
     title: ClassVar[str] = "Memory"
     anchors: ClassVar[tuple[str, ...]] = ()
 
-    def router(self) -> Router:
-        key = compile_template(DEFAULT_KEY, "memory-key-template")
-        return Router("bronze", key=key, cases=self.cases)
-
-    def problems(self) -> Iterable[str]:
-        return ()
+    @property
+    def destinations(self) -> Destinations:
+        pattern = re.compile("bronze")
+        return Destinations(
+            bus="memory", noun="stream", base="bronze", key=DEFAULT_KEY, pattern=pattern
+        )
 
 
 class MemoryUnderTest:

@@ -12,8 +12,8 @@ import pytest
 
 from tardis_machine.app.machine import TardisMachine
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.files.log import read_blocks, segments
 from tardis_machine.model.ndjson import encode_lines
-from tardis_machine.sinks.log import read_blocks, segments
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
 from tests.compat.conftest import free_port
 from tests.servers.event_hubs import EventHubs

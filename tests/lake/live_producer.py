@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import identities
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import us_text
 from tardis_machine.sinks.addressing import address
-from tardis_machine.sinks.base import Event, Outcome, Sink
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 
 START_US = 1_709_251_200_000_000
 STEP_US = 10_000

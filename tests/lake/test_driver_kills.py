@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.buses.files.settings import FilesSettings
 from tests.lake.driver_kills import run_trial
 
 # Four starts of Spark, on a machine that may have other things to do.

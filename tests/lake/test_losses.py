@@ -10,15 +10,16 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from tardis_machine.buses.files.log import segments
+from tardis_machine.buses.files.settings import FilesSettings
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
 from tardis_machine.lake.query import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.sinks.files.settings import FilesSettings
-from tardis_machine.sinks.kafka.settings import KafkaSettings
-from tardis_machine.sinks.log import segments
-from tardis_machine.sinks.registry import PublishingSettings, make_sink
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.sinks.registry import make_sink
 from tests.contract.sinks import make_events
 from tests.servers.kafka import Kafka
 

@@ -9,7 +9,7 @@ from typing import Any
 from azure.eventhub import EventData
 from azure.eventhub.aio import EventHubConsumerClient
 
-from tardis_machine.sinks.log import read_blocks, segments
+from tardis_machine.buses.files.log import read_blocks, segments
 from tests.servers.kinesis import LOGIN
 from tests.servers.readers import Received, kinesis_client
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.buses.files.log import read_blocks, segments
 from tardis_machine.model.ndjson import NormalizedRecord, decode_lines, encode_lines
-from tardis_machine.sinks.log import read_blocks, segments
 from tardis_machine.sinks.spool import read_cursor
 from tests.servers.readers import Received
 

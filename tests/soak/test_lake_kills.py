@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tardis_machine.buses.files.settings import FilesSettings
+from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.files.settings import FilesSettings
-from tardis_machine.sinks.redis.settings import RedisSettings
 from tests.lake.driver_kills import Trial, run_trial
 from tests.servers.redis import Redis
 from tests.soak.publishing_load import make_seed

@@ -1,7 +1,7 @@
 """Templates for keys and destinations: `bronze.{{exchange}}.{{payloadCase}}`.
 
 A template is compiled when settings are read and rendered per series. Only what is substituted is
-made safe for the target; the literal text around it is the operator's own.
+made safe for its use; the literal text around it is the operator's own.
 """
 
 import hashlib
@@ -36,8 +36,8 @@ _MD5_LENGTH = 32
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a rendered text is for, which decides what may stand in it."""
+class NameRule:
+    """What may stand in a rendered text, such as a topic or a key."""
 
     clean: Callable[[str], str]
     """Applied to every substituted value."""
@@ -80,14 +80,14 @@ def _at_most(limit: int) -> Callable[[str], str]:
     return shorten
 
 
-VERBATIM = Target(_same, _same)
+VERBATIM = NameRule(_same, _same)
 """Kafka keys and Redis streams: any text."""
-SUBJECT = Target(_clean_token, _same)
+SUBJECT = NameRule(_clean_token, _same)
 """NATS subjects: values are single tokens."""
-NAME = Target(_clean_name, _finish_name)
+NAME = NameRule(_clean_name, _finish_name)
 """Topics, Kinesis streams and event hubs: letters, digits, `.`, `_` and `-`."""
-KINESIS_KEY = Target(_or_underscore, _at_most(256))
-EVENT_HUBS_KEY = Target(_or_underscore, _at_most(128))
+KINESIS_KEY = NameRule(_or_underscore, _at_most(256))
+EVENT_HUBS_KEY = NameRule(_or_underscore, _at_most(128))
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Template:
     """Compiled text with placeholders."""
 
     parts: tuple[str | Placeholder, ...]
-    target: Target
+    rule: NameRule
 
     @property
     def is_constant(self) -> bool:
@@ -104,16 +104,16 @@ class Template:
 
     def render(self, series: Series) -> str:
         """Write the text for one series."""
-        clean = self.target.clean
+        clean = self.rule.clean
         texts = (part if isinstance(part, str) else clean(part(series)) for part in self.parts)
-        return self.target.finish("".join(texts))
+        return self.rule.finish("".join(texts))
 
     def filled(self, value: str) -> str:
         """Write the text with one value for all placeholders, to check or show its form."""
         return "".join(part if isinstance(part, str) else value for part in self.parts)
 
 
-def compile_template(text: str, option: str, target: Target = VERBATIM) -> Template:
+def compile_template(text: str, option: str, rule: NameRule = VERBATIM) -> Template:
     """Compile a template; SettingsError with every fault, named after the setting `option`."""
     # Splitting by a pattern with one group gives literal text and names in turn.
     pieces = _PLACEHOLDER.split(text)
@@ -127,7 +127,7 @@ def compile_template(text: str, option: str, target: Target = VERBATIM) -> Templ
     parts = (
         _placeholder(piece) if position % 2 == 1 else piece for position, piece in enumerate(pieces)
     )
-    return Template(tuple(part for part in parts if part != ""), target)
+    return Template(tuple(part for part in parts if part != ""), rule)
 
 
 def _placeholder(name: str) -> Placeholder:

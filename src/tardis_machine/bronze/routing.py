@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from tardis_machine.bronze.cases import PayloadCase, find_case, parse_cases, unknown_cases_text
-from tardis_machine.bronze.keys import NAME, Target, Template, compile_template
+from tardis_machine.bronze.keys import NAME, NameRule, Template, compile_template
 from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.model.errors import SettingsError
 
@@ -81,7 +81,7 @@ def _parse_cases(names: Iterable[str], option: str, problems: list[str]) -> froz
 
 
 def parse_routing(
-    value: str | Mapping[str, str], option: str, noun: str, target: Target = NAME
+    value: str | Mapping[str, str], option: str, noun: str, rule: NameRule = NAME
 ) -> dict[PayloadCase, Template]:
     """Read `payloadCase:destination` entries; `noun` is what the bus calls a destination.
 
@@ -99,7 +99,7 @@ def parse_routing(
     ]
     complete = [pair for pair in pairs if all(pair)]
     problems += _case_problems([name for name, _ in complete], option)
-    templates = [_compile(destination, option, target, problems) for _, destination in complete]
+    templates = [_compile(destination, option, rule, problems) for _, destination in complete]
     if problems:
         raise SettingsError(*problems)
     cases = [find_case(name) for name, _ in complete]
@@ -141,9 +141,9 @@ def _case_problems(names: Collection[str], option: str) -> list[str]:
     return problems
 
 
-def _compile(text: str, option: str, target: Target, problems: list[str]) -> Template | None:
+def _compile(text: str, option: str, rule: NameRule, problems: list[str]) -> Template | None:
     try:
-        return compile_template(text, option, target)
+        return compile_template(text, option, rule)
     except SettingsError as error:
         problems.extend(error.problems)
         return None

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.errors import LakeError
@@ -28,7 +29,6 @@ from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.lake.spark import open_session
 from tardis_machine.lake.store import Store
 from tardis_machine.model.errors import SettingsError
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1

@@ -5,13 +5,13 @@ A sink runs in a thread of its own and knows nothing of queues, retries or files
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
 from tardis_machine.bronze.routing import Route
 from tardis_machine.bronze.series import Series
+from tardis_machine.buses.results import Result
 
 
 class Event(msgspec.Struct, gc=False):
@@ -30,54 +30,6 @@ class Event(msgspec.Struct, gc=False):
     """Monotonic seconds."""
 
     attempts: int = 0
-
-
-class Outcome(StrEnum):
-    """What became of an event."""
-
-    OK = "ok"
-    """Acknowledged."""
-
-    TRANSIENT = "transient"
-    """Surely not stored; may succeed later."""
-
-    AMBIGUOUS = "ambiguous"
-    """Maybe stored; sent again, which may make a duplicate."""
-
-    BAD_RECORD = "bad_record"
-    """Can never be stored: too large, or refused for its content."""
-
-    BAD_TARGET = "bad_target"
-    """The destination is missing or forbidden; its lane waits, nothing is thrown away."""
-
-    CLIENT_LOST = "client_lost"
-    """The client object is unusable; the sink is reopened and the event sent again."""
-
-
-class Result(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of one event, with what is worth saying about it."""
-
-    outcome: Outcome
-    reason: str = ""
-    """A short constant text, such as `throttled`; a metric label."""
-
-    detail: str = ""
-    """What the bus said, without secrets."""
-
-    retry_after_seconds: float = 0.0
-    """At least this long before the next attempt."""
-
-    is_duplicate: bool = False
-    """The bus had the event already."""
-
-    is_shared: bool = False
-    """With `BAD_RECORD`: the bus refused several events together and did not say which one is to
-    blame; the outbox sends them in halves until it stands alone."""
-
-
-OK = Result(Outcome.OK)
-DUPLICATE = Result(Outcome.OK, is_duplicate=True)
-HELD_BACK = Result(Outcome.TRANSIENT, "held_back", "an earlier event of its key failed")
 
 
 class Sink(Protocol):

@@ -11,6 +11,8 @@ import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Envelope
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.backoff import Backoff
@@ -22,7 +24,6 @@ from tardis_machine.sinks.lanes import Lanes, key_of_event
 from tardis_machine.sinks.meter import Meter, count_series
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.settling import DeadLetterOffice, Settler
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool
@@ -194,7 +195,7 @@ class Bus:
     def _open_spool(self, directory: Path) -> Spool | None:
         if not self.delivery.has_spool:
             return None
-        on_lost = partial(self.meter.lost, "spool_unreadable")
+        on_lost = partial(self.meter.lost, Reason.SPOOL_UNREADABLE)
         try:
             max_bytes = self.delivery.spool_max_bytes - self._shelf_bytes
             spool = open_spool(directory / "spool", max_bytes, on_lost)
@@ -213,7 +214,7 @@ class Bus:
         return self.delivery.spool_max_bytes // SHELF_SHARE
 
     def _open_shelf(self, spool: Spool) -> Shelf | None:
-        on_lost = partial(self.meter.lost, "spool_unreadable")
+        on_lost = partial(self.meter.lost, Reason.SPOOL_UNREADABLE)
         try:
             return open_shelf(spool, self._shelf_bytes, on_lost)
         except OSError as error:

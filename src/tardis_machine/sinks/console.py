@@ -1,50 +1,15 @@
 """A bus for people: events as lines on standard output."""
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from collections.abc import Sequence
 
 import msgspec
 
 from tardis_machine.bronze.decode import Decoder
-from tardis_machine.bronze.keys import DEFAULT_KEY, compile_template
-from tardis_machine.bronze.routing import Router
-from tardis_machine.model.errors import SettingsError
-from tardis_machine.model.settings import group, option
-from tardis_machine.sinks.base import OK, Event, Result
-from tardis_machine.sinks.settings import BusSettings, DeliveryOverrides, EventBusSettings
-
-DESTINATION = "stdout"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsoleSettings(BusSettings):
-    """Print events, to see what is published."""
-
-    bus: ClassVar[str] = "console"
-    title: ClassVar[str] = "Console"
-    sink: ClassVar[str] = "console:ConsoleSink"
-    anchors: ClassVar[tuple[str, ...]] = ("enable",)
-
-    enable: bool = option(default=False, help="Print every event.")
-    prefix: str = option("[EVENTBUS]", "What each line starts with.")
-    format: Literal["summary", "json"] = option("summary", "Form of the lines.")
-    key_template: str = option(DEFAULT_KEY, "Key shown with every event.")
-    delivery: DeliveryOverrides = group(DeliveryOverrides, "console")
-
-    def problems(self) -> Iterable[str]:
-        """Return what is wrong with the template."""
-        try:
-            compile_template(self.key_template, "console-key-template")
-        except SettingsError as error:
-            return error.problems
-        return ()
-
-    def router(self) -> Router:
-        """Return the one destination."""
-        key = compile_template(self.key_template, "console-key-template")
-        return Router(DESTINATION, key=key, cases=self.cases)
+from tardis_machine.buses.console import ConsoleSettings
+from tardis_machine.buses.results import OK, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
 
 
 class ConsoleSink:

@@ -5,14 +5,16 @@ import time
 
 import structlog
 
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.backoff import Backoff
-from tardis_machine.sinks.base import OK, Event, Outcome, Result, Sink
+from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.fifo import Batch, Entry
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.settings import EventBusSettings
 from tardis_machine.sinks.settling import Aftermath, Settler
 from tardis_machine.sinks.status import BusState
 
@@ -150,7 +152,7 @@ class Courier(threading.Thread):
         except Exception as error:
             if not isinstance(error, SinkError):
                 log.exception("sink failed to send", bus=self._meter.bus)
-            results = [Result(Outcome.CLIENT_LOST, "client_failed", str(error))] * len(events)
+            results = [Result(Outcome.CLIENT_LOST, Reason.CLIENT_FAILED, str(error))] * len(events)
         self._meter.sent(events, _outcome_of(results), time.monotonic() - started)
         return results
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import msgspec
 
 from tardis_machine.bronze.routing import Route
+from tardis_machine.buses.files.log import LogRecord, pack_headers
+from tardis_machine.buses.results import Result
 from tardis_machine.model.errors import SinkError
 from tardis_machine.model.time import Clock, us_text
-from tardis_machine.sinks.base import Event, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON, Headers
-from tardis_machine.sinks.log import LogRecord, pack_headers
 
 SUFFIX = ".tmdl"
 _FILES_AT_MOST = 4
@@ -94,7 +95,7 @@ class DeadLetters:
             key=event.route.key,
             headers=dict(self._headers.of(event)),
             event_id=event.event_id,
-            reason=result.reason,
+            reason=str(result.reason),
             error=result.detail,
             attempts=event.attempts,
         )
@@ -153,7 +154,7 @@ def read_letters(path: Path) -> Iterator[DeadLetter]:
 
 def dead_letter_event(event: Event, result: Result, target: str) -> Event:
     """Return an event addressed to the destination of dead letters, with the reason as headers."""
-    why = {DEAD_LETTER_REASON: result.reason, DEAD_LETTER_ERROR: result.detail}
+    why = {DEAD_LETTER_REASON: str(result.reason), DEAD_LETTER_ERROR: result.detail}
     series = dataclasses.replace(event.series, meta={**event.series.meta, **why})
     return msgspec.structs.replace(
         event, route=Route(target, event.route.key), series=series, attempts=0

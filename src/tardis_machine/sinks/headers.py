@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from tardis_machine.bronze.series import PerSeries, Series
+from tardis_machine.buses.settings import MessageId
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.settings import MessageId
 
 PAYLOAD_CASE = "payloadCase"
 DATA_TYPE = "dataType"

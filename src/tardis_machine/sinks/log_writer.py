@@ -7,8 +7,7 @@ import zlib
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.log import (
+from tardis_machine.buses.files.log import (
     CODEC_NONE,
     CODEC_ZSTD,
     DURABLE,
@@ -22,6 +21,7 @@ from tardis_machine.sinks.log import (
     segments,
     whole_end,
 )
+from tardis_machine.model.errors import SinkUnavailableError
 
 CODECS = {"none": CODEC_NONE, "zstd": CODEC_ZSTD}
 

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from tardis_machine.buses.results import HELD_BACK, OK, Outcome, Result
 from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.sinks.base import Event
 
 Judge: TypeAlias = Callable[[Event], Result | None]
 """Returns what befalls an event; None lets it be stored."""
@@ -59,7 +60,7 @@ class MemorySink:
     def _take(self, event: Event, judge: Judge, held: set[tuple[str, str]]) -> Result:
         key = (event.route.destination, event.route.key)
         if key in held:
-            return Result(Outcome.TRANSIENT, "held_up")
+            return HELD_BACK
         result = judge(event)
         if result is None or result.outcome in (Outcome.OK, Outcome.AMBIGUOUS):
             self.stored.append(event)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.series import Origin, Series
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.status import BusState, Totals
 from tardis_machine.telemetry.metrics import BoundedLabel, EventBusMetrics
@@ -67,7 +68,7 @@ class Meter:
         self._child("batch_records").observe(len(events))
         self._child("send").observe(seconds)
 
-    def retried(self, reasons: Mapping[str, int]) -> None:
+    def retried(self, reasons: Mapping[Reason, int]) -> None:
         """Count events that will be sent again, by reason."""
         for reason, count in reasons.items():
             self.totals.retries += count
@@ -87,18 +88,18 @@ class Meter:
         """Count events refused because of a rate limit."""
         self._child("throttled", self._targets.value(target)).inc(count)
 
-    def dead(self, reason: str) -> None:
+    def dead(self, reason: Reason) -> None:
         """Count one dead letter."""
         self.totals.dead += 1
         self._child("dead_letters", reason or "unknown").inc()
 
-    def dropped(self, reason: str, cases: Mapping[PayloadCase, int]) -> None:
+    def dropped(self, reason: Reason, cases: Mapping[PayloadCase, int]) -> None:
         """Count lost events."""
         for case, count in cases.items():
             self.totals.dropped += count
             self._child("dropped", reason, case.value).inc(count)
 
-    def lost(self, reason: str, count: int) -> None:
+    def lost(self, reason: Reason, count: int) -> None:
         """Count lost events that nobody can read any more."""
         self.totals.dropped += count
         self._child("dropped", reason, "unknown").inc(count)
@@ -106,7 +107,7 @@ class Meter:
     def lost_letters(self, count: int) -> None:
         """Count dead letters that were removed to make room for newer ones."""
         self.totals.dead -= count
-        self.lost("dead_letter_overflow", count)
+        self.lost(Reason.DEAD_LETTER_OVERFLOW, count)
 
     def blocked(self, origin: Origin, seconds: float) -> None:
         """Count time that a producer waited for room."""

@@ -14,6 +14,8 @@ from functools import partial
 
 import structlog
 
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.backlog import Backlog
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import (
@@ -27,7 +29,6 @@ from tardis_machine.sinks.fifo import (
 from tardis_machine.sinks.lanes import Lanes
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.relief import Relief
-from tardis_machine.sinks.settings import EventBusSettings
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool, SpoolFullError
 from tardis_machine.sinks.tickets import Ticket
@@ -148,7 +149,7 @@ class Outbox:
                 return
             kept = self._force_to_memory(self._worth_keeping(events), ticket)
             lost = [(event, ticket) for event in events if id(event) not in kept]
-        self._lose(lost, "overflow")
+        self._lose(lost, Reason.OVERFLOW)
 
     def next_batch(
         self, max_events: int, max_bytes: int, delay_seconds: float, timeout_seconds: float
@@ -166,7 +167,7 @@ class Outbox:
                 if pause <= 0:
                     batch = self._backlog.cut(now, max_events, max_bytes)
                     if self._relief and (lost := self._relief.after_cut()):
-                        self._lose(lost, "spool_full")
+                        self._lose(lost, Reason.SPOOL_FULL)
                     if batch.events:
                         return batch
                     continue
@@ -227,7 +228,7 @@ class Outbox:
             for _, ticket in unbacked:
                 ticket.settle(1)
         else:
-            self._lose(unbacked, "shutdown")
+            self._lose(unbacked, Reason.SHUTDOWN)
 
     def _oldest_seconds(self) -> float:
         oldest_at = self._backlog.oldest_at
@@ -290,7 +291,7 @@ class Outbox:
             dropped = {} if self.disk_error else self._spool.drop_oldest()
             if not dropped:
                 return False
-            self._meter.dropped("spool_full", dropped)
+            self._meter.dropped(Reason.SPOOL_FULL, dropped)
         return True
 
     def _worth_keeping(self, events: list[Event]) -> list[Event]:
@@ -306,13 +307,13 @@ class Outbox:
         """Drop the oldest events in memory for these; return which of these fit."""
         if not events:
             return set()
-        self._lose(self._backlog.make_room(events), "overflow")
+        self._lose(self._backlog.make_room(events), Reason.OVERFLOW)
         kept = events[: self._backlog.room_for(events)]
         if kept:
             self._put(kept, ticket)
         return {id(event) for event in kept}
 
-    def _lose(self, entries: Sequence[Entry], reason: str) -> None:
+    def _lose(self, entries: Sequence[Entry], reason: Reason) -> None:
         self._meter.dropped(reason, cases_of(event for event, _ in entries))
         for _, ticket in entries:
             ticket.settle(1)

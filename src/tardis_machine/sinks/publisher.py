@@ -16,16 +16,18 @@ from tardis_machine.bronze.cases import PayloadCase, case_of
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.envelope import Envelope, identities
 from tardis_machine.bronze.routing import ALL_CASES
+from tardis_machine.buses.files.log import parse_records
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import cases_of
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.bus import Bus
 from tardis_machine.sinks.frames import Redrive, Status, StreamContext
 from tardis_machine.sinks.gate import Gate
-from tardis_machine.sinks.log import parse_records
 from tardis_machine.sinks.records import RecordReader
-from tardis_machine.sinks.registry import PublishingSettings, make_sink
-from tardis_machine.sinks.settings import cases_of
+from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.exposition import expose
 from tardis_machine.telemetry.metrics import Declarations, EventBusMetrics
@@ -147,7 +149,7 @@ class Publisher:
     def reject(self, record: NormalizedRecord, error: EnvelopeError) -> None:
         """Count a record that does not fit into an envelope."""
         log.error("record cannot be encoded", error=str(error))
-        self.lose("unencodable", 1)
+        self.lose(Reason.UNENCODABLE, 1)
 
     def count_filtered(self, records: Iterable[NormalizedRecord]) -> None:
         """Count records that lists of payload cases leave out."""
@@ -157,7 +159,7 @@ class Publisher:
         for bus in self.buses:
             bus.meter.filtered({case: counts[case] for case in counts if case not in bus.cases})
 
-    def lose(self, reason: str, count: int) -> None:
+    def lose(self, reason: Reason, count: int) -> None:
         """Count events that were lost before any bus saw them."""
         for bus in self.buses:
             bus.meter.enqueued(count)
@@ -174,7 +176,7 @@ class Publisher:
                 yield from decode_lines(line)
             except msgspec.DecodeError as error:
                 log.error("line cannot be read", error=str(error))
-                self.lose("unreadable", 1)
+                self.lose(Reason.UNREADABLE, 1)
 
 
 def open_publisher(settings: PublishingSettings, directory: Path, clock: Clock) -> Publisher:

@@ -10,9 +10,9 @@ from typing import Self
 import structlog
 
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.frames import Status, StreamContext
 from tardis_machine.sinks.publisher_link import Link, PublishedStream
-from tardis_machine.sinks.settings import EventBusSettings
 from tardis_machine.sinks.status import CONNECTING
 
 log = structlog.get_logger(__name__)

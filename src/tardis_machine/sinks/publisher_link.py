@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.channel import Channel, connect
 from tardis_machine.sinks.frames import (
     Hello,
@@ -22,7 +23,6 @@ from tardis_machine.sinks.frames import (
     tail_of,
     unpack_sequences,
 )
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 

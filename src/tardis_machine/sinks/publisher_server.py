@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 import structlog
 
+from tardis_machine.buses.reasons import Reason
 from tardis_machine.sinks.channel import Channel
 from tardis_machine.sinks.frames import (
     Frame,
@@ -114,7 +115,7 @@ class Connection:
             hello = msgspec.msgpack.decode(frame.payload, type=Hello)
             self._window_bytes = hello.window_bytes
         elif frame.kind is Kind.LOST:
-            self._publisher.lose("publisher_unavailable", int(frame.payload))
+            self._publisher.lose(Reason.PUBLISHER_UNAVAILABLE, int(frame.payload))
         elif frame.kind is Kind.BYE:
             self.left.set()
 

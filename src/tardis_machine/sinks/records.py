@@ -11,9 +11,9 @@ from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import identity, parse_event
 from tardis_machine.bronze.routing import Route
 from tardis_machine.bronze.series import Origin, PerSeries, Series
+from tardis_machine.buses.files.log import RECORD_HEADER, LogRecord, pack_headers, unpack_headers
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers
-from tardis_machine.sinks.log import RECORD_HEADER, LogRecord, pack_headers, unpack_headers
 
 _EVENT_ID = struct.Struct("<HI7s")
 _DELIVERY_ID = struct.Struct("<HI10s")
@@ -177,7 +177,7 @@ class RecordReader:
         return series
 
     def _known_route(self, record: LogRecord) -> Route:
-        key = (record.target, record.key)
+        key = (record.destination, record.key)
         route = self._routes.get(key)
         if route is None:
             if len(self._routes) >= _KNOWN_ROUTES:

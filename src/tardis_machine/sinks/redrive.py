@@ -3,10 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tardis_machine.model.errors import RequestError
-from tardis_machine.sinks.dead_letters import SUFFIX, DeadLetter, read_letters
-from tardis_machine.sinks.frames import Redrive
-from tardis_machine.sinks.log import (
+from tardis_machine.buses.files.log import (
     CLOSED_SUFFIX,
     OPEN_SUFFIX,
     durable_end,
@@ -14,6 +11,9 @@ from tardis_machine.sinks.log import (
     payloads_of,
     segments,
 )
+from tardis_machine.model.errors import RequestError
+from tardis_machine.sinks.dead_letters import SUFFIX, DeadLetter, read_letters
+from tardis_machine.sinks.frames import Redrive
 
 LETTERS_AT_ONCE = 500
 
@@ -72,5 +72,5 @@ def _letter_redrives(path: Path) -> Iterator[Redrive]:
 def _packed(letter: DeadLetter) -> bytes:
     record = letter.record()
     return pack_record(
-        record.target.encode(), record.key.encode(), record.packed_headers, record.envelope
+        record.destination.encode(), record.key.encode(), record.packed_headers, record.envelope
     )

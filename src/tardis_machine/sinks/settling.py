@@ -7,23 +7,25 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import DeadLetters, dead_letter_event
 from tardis_machine.sinks.fifo import Batch, Entry, cases_of
 from tardis_machine.sinks.lanes import KeyOf, LaneKey
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 
-THROTTLED = "throttled"
+THROTTLED = Reason.THROTTLED
 """The reason sinks give when a rate limit refused an event."""
 
-EXHAUSTED = "retries_exhausted"
+EXHAUSTED = Reason.RETRIES_EXHAUSTED
 RETRYABLE = frozenset(
-    (Outcome.TRANSIENT, Outcome.AMBIGUOUS, Outcome.BAD_TARGET, Outcome.CLIENT_LOST)
+    (Outcome.TRANSIENT, Outcome.AMBIGUOUS, Outcome.BAD_DESTINATION, Outcome.CLIENT_LOST)
 )
 ANSWERS = frozenset((Outcome.OK, Outcome.BAD_RECORD))
 
@@ -73,7 +75,7 @@ class DeadLetterOffice:
         """Put events away and count them."""
         if self._settings.dead_letter == "drop":
             for (event, _), result in judged:
-                self._meter.dropped(result.reason or "bad_record", cases_of([event]))
+                self._meter.dropped(result.reason or Reason.BAD_RECORD, cases_of([event]))
             return
         rest = [(event, result) for (event, _), result in judged]
         if self._settings.dead_letter == "target" and self._target is not None:
@@ -93,7 +95,7 @@ class DeadLetterOffice:
             self._letters.add(pairs)
         except OSError as error:
             log.error("dead letters lost", events=len(pairs), error=error.strerror)
-            self._meter.dropped("dead_letter_failed", cases_of(event for event, _ in pairs))
+            self._meter.dropped(Reason.DEAD_LETTER_FAILED, cases_of(event for event, _ in pairs))
             return False
         return True
 
@@ -247,7 +249,9 @@ class Settler:
             self._outbox.park(
                 [*(entry for entry, _ in group), *self._taken_from_again(key)],
                 max(result.retry_after_seconds for _, result in group),
-                is_misdirected=any(result.outcome is Outcome.BAD_TARGET for _, result in group),
+                is_misdirected=any(
+                    result.outcome is Outcome.BAD_DESTINATION for _, result in group
+                ),
             )
 
     def _taken_from_again(self, key: LaneKey) -> list[Entry]:

@@ -14,12 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import structlog
 
-from tardis_machine.model.errors import EnvelopeError
-from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.fifo import Entry
-from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.lanes import LaneKey
-from tardis_machine.sinks.log import (
+from tardis_machine.buses.files.log import (
     LogError,
     Position,
     open_segment,
@@ -27,6 +22,11 @@ from tardis_machine.sinks.log import (
     payloads_of,
     segment_path,
 )
+from tardis_machine.model.errors import EnvelopeError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.fifo import Entry
+from tardis_machine.sinks.headers import Headers
+from tardis_machine.sinks.lanes import LaneKey
 from tardis_machine.sinks.log_writer import LogWriter, flush
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tardis_machine.sinks.spool import SpoolFullError

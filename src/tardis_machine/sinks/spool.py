@@ -1,7 +1,7 @@
 """Events of one bus on disk: what memory cannot hold, or everything before it is accepted.
 
-A spool is a log (`sinks.log`) read by the process that writes it. `cursor.json` says from which
-byte on each segment holds unsettled events; a segment without any is removed.
+A spool is a log (`buses.files.log`) read by the process that writes it. `cursor.json` says from
+which byte on each segment holds unsettled events; a segment without any is removed.
 """
 
 import os
@@ -17,11 +17,7 @@ import msgspec
 import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.model.errors import EnvelopeError, SinkError
-from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.fifo import CONTROL_CASES
-from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.log import (
+from tardis_machine.buses.files.log import (
     LogError,
     Position,
     count_records,
@@ -32,6 +28,10 @@ from tardis_machine.sinks.log import (
     segment_path,
     segments,
 )
+from tardis_machine.model.errors import EnvelopeError, SinkError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.fifo import CONTROL_CASES
+from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter, flush, sync_directory
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tardis_machine.sinks.tickets import BackedTicket, Ticket

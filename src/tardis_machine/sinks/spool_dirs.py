@@ -7,8 +7,8 @@ from pathlib import Path
 
 import structlog
 
+from tardis_machine.buses.files.log import segment_path, segments
 from tardis_machine.model.errors import SinkUnavailableError
-from tardis_machine.sinks.log import segment_path, segments
 from tardis_machine.sinks.log_writer import DirectoryLock, LogWriter, close_left_segment
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import (

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import psutil
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.files.log import durable_end, read_blocks, segments
 from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
-from tardis_machine.sinks.log import durable_end, read_blocks, segments
 
 SECONDS = 60.0
 COMMAND = [sys.executable, "-m", "tardis_machine"]

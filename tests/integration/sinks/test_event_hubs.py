@@ -16,13 +16,14 @@ from proton import Message
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.envelope import parse_event
+from tardis_machine.buses.event_hubs.settings import EventHubsSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.event_hubs.sink import EventHubsSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
@@ -193,7 +194,7 @@ REFUSALS: list[tuple[Fault, tuple[str, str], float]] = [
     (Reject("com.microsoft:operation-cancelled"), ("transient", "cancelled"), 0.0),
     (TOO_LARGE, ("bad_record", "too_large"), 0.0),
     (Reject("com.microsoft:argument-error"), ("bad_record", "invalid_record"), 0.0),
-    (UNAUTHORIZED, ("bad_target", "not_authorised"), 0.0),
+    (UNAUTHORIZED, ("bad_target", "not_authorized"), 0.0),
     (Reject("amqp:not-allowed"), ("bad_target", "not_allowed"), 0.0),
     (Reject("com.microsoft:entity-disabled"), ("bad_target", "hub_disabled"), 0.0),
     (DETACH_FORCED, ("transient", "detached"), 0.0),
@@ -430,7 +431,7 @@ def test_missing_hub_is_a_bad_target_until_it_is_there(
     hub = unique_name("hub")
     sink = open_sink(event_hub_name=hub)
     events = events_for(hub, 3)
-    assert kinds(sink.send(events)) == {("bad_target", "no_hub")}
+    assert kinds(sink.send(events)) == {("bad_target", "no_destination")}
     event_hubs.create_hub(hub)
     assert outcomes(sink.send(events)) == {Outcome.OK}
 

@@ -24,15 +24,16 @@ from confluent_kafka.admin import (
 )
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.generated.lakehouse.bronze.v1.normalized_event_pb2 import NormalizedEvent
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
-from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.kafka.sink import KafkaSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
@@ -260,13 +261,13 @@ def test_fatal_error_loses_the_client_and_a_new_one_goes_on(
 
 
 REFUSALS = [
-    (KafkaError.TOPIC_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
-    (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Outcome.BAD_TARGET, "not_authorized"),
-    (KafkaError.TOPIC_EXCEPTION, Outcome.BAD_TARGET, "invalid_topic"),
-    (KafkaError.POLICY_VIOLATION, Outcome.BAD_TARGET, "policy_violation"),
+    (KafkaError.TOPIC_AUTHORIZATION_FAILED, Outcome.BAD_DESTINATION, "not_authorized"),
+    (KafkaError.CLUSTER_AUTHORIZATION_FAILED, Outcome.BAD_DESTINATION, "not_authorized"),
+    (KafkaError.TOPIC_EXCEPTION, Outcome.BAD_DESTINATION, "invalid_destination"),
+    (KafkaError.POLICY_VIOLATION, Outcome.BAD_DESTINATION, "policy_violation"),
     (KafkaError.THROTTLING_QUOTA_EXCEEDED, Outcome.TRANSIENT, "throttled"),
-    (KafkaError.INVALID_PRODUCER_EPOCH, Outcome.TRANSIENT, "invalid_producer_epoch"),
-    (KafkaError.PRODUCER_FENCED, Outcome.TRANSIENT, "producer_fenced"),
+    (KafkaError.INVALID_PRODUCER_EPOCH, Outcome.TRANSIENT, "broker_error"),
+    (KafkaError.PRODUCER_FENCED, Outcome.TRANSIENT, "broker_error"),
     (KafkaError.INVALID_RECORD, Outcome.BAD_RECORD, "invalid_record"),
     (KafkaError.MSG_SIZE_TOO_LARGE, Outcome.BAD_RECORD, "too_large"),
 ]
@@ -351,7 +352,9 @@ def test_missing_topic_parks_its_events_only_and_is_found_when_it_appears(
     there, absent = events_for(kafka_topic, 10), events_for(missing, 10, first=10)
     results = sink.send([*there, *absent])
     assert [result.outcome for result in results[:10]] == [Outcome.OK] * 10
-    assert {(r.outcome, r.reason) for r in results[10:]} == {(Outcome.BAD_TARGET, "unknown_topic")}
+    assert {(r.outcome, r.reason) for r in results[10:]} == {
+        (Outcome.BAD_DESTINATION, "no_destination")
+    }
     kafka.create_topic(missing)
     send_until_ok(sink, absent)
     assert stored_ids(kafka.address, missing) == ids(absent)
@@ -366,7 +369,7 @@ def test_deleted_topic_is_noticed_and_found_again(
     send_until_ok(sink, events[:2])
     kafka.delete_topic(kafka_topic)
     # The broker may forget the sequence numbers first, which is fatal to an idempotent producer.
-    expected = {Outcome.BAD_TARGET, Outcome.AMBIGUOUS, Outcome.CLIENT_LOST}
+    expected = {Outcome.BAD_DESTINATION, Outcome.AMBIGUOUS, Outcome.CLIENT_LOST}
     assert outcomes(sink, events[2:]) <= expected
     kafka.create_topic(kafka_topic)
     send_until_ok(sink, events[2:])
@@ -528,7 +531,7 @@ def test_login_withdrawn_mid_run_parks_until_it_is_given_back(
     for _ in range(3):
         results = sink.send(events[10:])
         said = {(result.outcome, result.reason) for result in results}
-        assert said == {(Outcome.BAD_TARGET, "not_authenticated")}
+        assert said == {(Outcome.BAD_DESTINATION, "not_authenticated")}
         assert not any("visitor-word" in result.detail for result in results)
     _register_scram(kafka, "scram-sha-256", "visitor", "visitor-word")
     send_until_ok(sink, events[10:])
@@ -665,7 +668,7 @@ def test_refused_schema_parks_the_topic(
             brokers=(kafka.address,), topic=kafka_topic, schema_registry_url=registry.url
         )
         (result,) = sink.send(events_for(kafka_topic, 1))
-    assert (result.outcome, result.reason) == (Outcome.BAD_TARGET, "schema_registry")
+    assert (result.outcome, result.reason) == (Outcome.BAD_DESTINATION, "schema_registry")
     assert "incompatible" in result.detail
 
 

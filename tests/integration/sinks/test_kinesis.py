@@ -16,13 +16,14 @@ from aiohttp import web
 
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.buses.kinesis.settings import KinesisSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.kinesis.sink import KinesisSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
@@ -316,15 +317,18 @@ REFUSALS: list[tuple[Any, tuple[str, str]]] = [
     (THROTTLE_CALL, ("transient", "throttled")),
     (FailCall("LimitExceededException"), ("transient", "throttled")),
     (FailCall("KMSThrottlingException"), ("transient", "throttled")),
-    (INTERNAL_FAILURE, ("transient", "internal_failure")),
-    (FailCall("ServiceUnavailable", 503), ("transient", "internal_failure")),
+    (INTERNAL_FAILURE, ("transient", "internal_error")),
+    (FailCall("ServiceUnavailable", 503), ("transient", "internal_error")),
     (FailCall("KMSDisabledException"), ("bad_target", "encryption")),
-    (FailCall("ResourceNotFoundException"), ("bad_target", "no_stream")),
-    (ACCESS_DENIED, ("bad_target", "not_authorised")),
+    (FailCall("ResourceNotFoundException"), ("bad_target", "no_destination")),
+    (ACCESS_DENIED, ("bad_target", "not_authorized")),
     (FailCall("UnrecognizedClientException"), ("bad_target", "not_authenticated")),
     (FailCall("InvalidSignatureException"), ("bad_target", "not_authenticated")),
     (FailCall("InvalidArgumentException"), ("bad_record", "invalid_record")),
-    (FailCall("ValidationException", message="no streamName"), ("bad_target", "invalid_stream")),
+    (
+        FailCall("ValidationException", message="streamName"),
+        ("bad_target", "invalid_destination"),
+    ),
     (FailCall("x", 413), ("transient", "call_too_large")),
     (AbortBefore(), ("ambiguous", "connection_lost")),
     (AbortBefore(is_reset=True), ("ambiguous", "connection_lost")),
@@ -459,7 +463,7 @@ def test_missing_stream_is_a_bad_target_until_it_is_there(
     name = unique_name("stream")
     sink = open_sink(stream=name)
     events = events_for(name, 3)
-    assert kinds(sink.send(events)) == {("bad_target", "no_stream")}
+    assert kinds(sink.send(events)) == {("bad_target", "no_destination")}
     open_sink(stream=name, create_stream="1").send(events_for(name, 1, first=10))
     assert outcomes(sink.send(events)) == {Outcome.OK}
 
@@ -503,7 +507,7 @@ def test_denied_description_does_not_stop_records(
 ) -> None:
     kinesis.faults.refuse_every_call(ACCESS_DENIED)
     sink = open_sink(stream=kinesis_stream)
-    assert kinds(sink.send(events_for(kinesis_stream, 2))) == {("bad_target", "not_authorised")}
+    assert kinds(sink.send(events_for(kinesis_stream, 2))) == {("bad_target", "not_authorized")}
     kinesis.faults.heal()
     assert outcomes(sink.send(events_for(kinesis_stream, 2))) == {Outcome.OK}
 

@@ -14,13 +14,14 @@ import pytest
 from nats.aio.client import Client
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.nats.sink import NatsSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
@@ -309,7 +310,7 @@ def test_missing_stream_is_a_bad_target_until_it_is_there(
     sink = open_sink(servers=(nats_server.address,), subject=name)
     events = events_for(name, 10)
     results = sink.send(events)
-    assert {(r.outcome, r.reason) for r in results} == {(Outcome.BAD_TARGET, "no_stream")}
+    assert {(r.outcome, r.reason) for r in results} == {(Outcome.BAD_DESTINATION, "no_destination")}
     add_stream(nats_server.address, name, [name])
     assert outcomes(sink.send(events)) == {Outcome.OK}
 
@@ -327,7 +328,7 @@ def test_stream_that_vanishes_may_be_changing_its_leader_once(
 
     asyncio.run(delete())
     assert outcomes(sink.send(events)) == {Outcome.TRANSIENT}
-    assert outcomes(sink.send(events)) == {Outcome.BAD_TARGET}
+    assert outcomes(sink.send(events)) == {Outcome.BAD_DESTINATION}
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
@@ -379,7 +380,7 @@ def test_other_stream_than_expected_is_a_bad_target(
 ) -> None:
     sink = open_sink(servers=(nats_server.address,), subject=nats_stream, stream="another")
     results = sink.send(events_for(nats_stream, 2))
-    assert {(r.outcome, r.reason) for r in results} == {(Outcome.BAD_TARGET, "wrong_stream")}
+    assert {(r.outcome, r.reason) for r in results} == {(Outcome.BAD_DESTINATION, "wrong_stream")}
 
 
 def test_forbidden_subject_is_a_bad_target_at_once_and_others_arrive(open_sink: OpenSink) -> None:
@@ -398,7 +399,7 @@ def test_forbidden_subject_is_a_bad_target_at_once_and_others_arrive(open_sink: 
         events = [*events_for("s.allowed.a", 2), *events_for("s.Denied", 2, first=2)]
         results = sink.send(events)
         assert [r.outcome.value for r in results] == ["ok", "ok", "bad_target", "bad_target"]
-        assert results[2].reason == "not_authorised"
+        assert results[2].reason == "not_authorized"
         assert stored_ids(server.address, "s", **login) == ids(events[:2])
         sink.close(1)
 

@@ -9,13 +9,14 @@ import pytest
 import redis
 
 from tardis_machine.bronze.decode import Decoder
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.base import Event, Outcome
-from tardis_machine.sinks.redis.settings import RedisSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.redis.sink import RedisSink
-from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
     BusUnderTest,
     Received,
@@ -128,7 +129,7 @@ def test_killed_server_refuses_until_it_is_back(
     for start in range(0, 400, 100):
         redis_server.kill()
         batch = events[start : start + 100]
-        assert said(sink, batch) == {(Outcome.TRANSIENT, "disconnected")}
+        assert said(sink, batch) == {(Outcome.TRANSIENT, "unreachable")}
         redis_server.start()
         send_until_ok(sink, batch)
     assert stored_ids(redis_server.address, redis_stream) == ids(events)
@@ -254,7 +255,9 @@ def test_key_of_another_type_parks_its_stream_only(
     good, bad = events_for(redis_stream, 5), events_for(other, 5, first=5)
     results = sink.send([*good, *bad])
     assert {result.outcome for result in results[:5]} == {Outcome.OK}
-    assert {(r.outcome, r.reason) for r in results[5:]} == {(Outcome.BAD_TARGET, "not_a_stream")}
+    assert {(r.outcome, r.reason) for r in results[5:]} == {
+        (Outcome.BAD_DESTINATION, "not_a_stream")
+    }
     with redis_server.client() as client:
         client.delete(other)
     send_until_ok(sink, bad)
@@ -265,7 +268,7 @@ def test_missing_rights_park_until_they_are_given(open_sink: OpenSink) -> None:
     with Redis(password="main-secret", acl={"writer": ">writer-secret ~* +@all -xadd"}) as server:
         sink = open_sink(server.address_as("writer", "writer-secret"), "s")
         events = events_for("s", 5)
-        assert said(sink, events) == {(Outcome.BAD_TARGET, "not_authorized")}
+        assert said(sink, events) == {(Outcome.BAD_DESTINATION, "not_authorized")}
         with server.client() as client:
             client.execute_command("ACL SETUSER writer +xadd")
         send_until_ok(sink, events)
@@ -291,7 +294,7 @@ def test_password_changed_mid_run_parks_until_it_is_changed_back(open_sink: Open
         with server.client() as client:
             client.config_set("requirepass", "another")
             client.execute_command("CLIENT KILL TYPE normal SKIPME yes")
-            assert said(sink, events[5:]) == {(Outcome.BAD_TARGET, "not_authenticated")}
+            assert said(sink, events[5:]) == {(Outcome.BAD_DESTINATION, "not_authenticated")}
             client.config_set("requirepass", "main-secret")
         send_until_ok(sink, events[5:])
         assert stored_ids(server.address, "s") == ids(events)

@@ -11,7 +11,7 @@ from tardis_machine.bronze.keys import (
     NAME,
     SUBJECT,
     VERBATIM,
-    Target,
+    NameRule,
     compile_template,
 )
 from tardis_machine.bronze.series import Origin, Series
@@ -31,8 +31,8 @@ def series(**fields: Any) -> Series:
     return Series(**(common | fields))
 
 
-def render(text: str, target: Target = VERBATIM, **fields: Any) -> str:
-    return compile_template(text, "kafka-key-template", target).render(series(**fields))
+def render(text: str, rule: NameRule = VERBATIM, **fields: Any) -> str:
+    return compile_template(text, "kafka-key-template", rule).render(series(**fields))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_data_type_of_computed_records_is_their_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "value", "text"),
+    ("rule", "value", "text"),
     [
         (VERBATIM, ".B X*>", "x..B X*>"),
         (VERBATIM, "", "x."),
@@ -71,8 +71,8 @@ def test_data_type_of_computed_records_is_their_name() -> None:
         (EVENT_HUBS_KEY, "", "x._"),
     ],
 )
-def test_values_are_made_safe_for_the_target(target: Target, value: str, text: str) -> None:
-    assert render("x.{{symbol}}", target, symbol=value) == text
+def test_values_are_made_safe_for_the_target(rule: NameRule, value: str, text: str) -> None:
+    assert render("x.{{symbol}}", rule, symbol=value) == text
 
 
 def test_literal_text_is_left_alone() -> None:
@@ -84,15 +84,15 @@ def test_name_without_a_name_becomes_an_underscore(symbol: str) -> None:
     assert render("{{symbol}}", NAME, symbol=symbol) == "_"
 
 
-@pytest.mark.parametrize(("target", "limit"), [(KINESIS_KEY, 256), (EVENT_HUBS_KEY, 128)])
-def test_long_key_is_cut_and_stays_distinct(target: Target, limit: int) -> None:
+@pytest.mark.parametrize(("rule", "limit"), [(KINESIS_KEY, 256), (EVENT_HUBS_KEY, 128)])
+def test_long_key_is_cut_and_stays_distinct(rule: NameRule, limit: int) -> None:
     fits, long, longer = "s" * (limit - 2), "s" * (limit - 1), "s" * limit
-    assert render("k{{symbol}}|", target, symbol=fits) == f"k{fits}|"
-    cut = render("k{{symbol}}|", target, symbol=long)
+    assert render("k{{symbol}}|", rule, symbol=fits) == f"k{fits}|"
+    cut = render("k{{symbol}}|", rule, symbol=long)
     digest = hashlib.md5(f"k{long}|".encode()).hexdigest()
     assert cut == f"k{'s' * (limit - 34)}#{digest}"
     assert len(cut) == limit
-    assert cut != render("k{{symbol}}|", target, symbol=longer)
+    assert cut != render("k{{symbol}}|", rule, symbol=longer)
 
 
 @pytest.mark.parametrize(

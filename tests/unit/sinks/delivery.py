@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.bus import Bus
-from tardis_machine.sinks.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.metrics import Metrics
 from tests.contract.sinks import make_events

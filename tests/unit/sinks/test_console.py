@@ -2,9 +2,10 @@ import json
 
 import pytest
 
-from tardis_machine.sinks.base import Outcome
-from tardis_machine.sinks.console import ConsoleSettings, ConsoleSink
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.buses.console import ConsoleSettings
+from tardis_machine.buses.results import Outcome
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.console import ConsoleSink
 from tests.contract.sinks import make_events
 
 

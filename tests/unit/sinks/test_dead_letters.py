@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tardis_machine.buses.files.log import parse_records
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import RequestError, SinkError
 from tardis_machine.model.time import DAY_US
-from tardis_machine.sinks.base import Outcome, Result
 from tardis_machine.sinks.dead_letters import DeadLetters, letter_files, read_letters
 from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.log import parse_records
 from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.records import RecordPacker
 from tardis_machine.sinks.redrive import find_redrives
@@ -83,7 +83,7 @@ def test_letters_are_redriven_to_their_bus_with_their_old_ids(tmp_path: Path) ->
     assert {redrive.bus for redrive in redrives} == {"memory"}
     records = [record for redrive in redrives for record in parse_records(redrive.records)]
     assert [record.headers["deliveryId"] for record in records] == ids(events(700))
-    assert records[0].target == "bronze"
+    assert records[0].destination == "bronze"
 
 
 def test_stream_is_redriven_up_to_its_durable_end(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.bronze.series import Series
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.memory import Judge, MemorySink
 from tardis_machine.sinks.status import BusState
@@ -79,12 +80,12 @@ def test_without_ordering_a_failed_event_holds_up_no_later_one(tmp_path: Path) -
 
 def test_misdirected_key_parks_visibly_and_is_delivered_once_put_right(tmp_path: Path) -> None:
     sink = MemorySink()
-    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_DESTINATION, "no_destination", "no topic"))
     with running(sink, tmp_path) as bus:
         offered = events(20, "XBTUSD", "ETHUSD")
         done = offer(bus, offered)
         wait_until(lambda: bus.status().state is BusState.DEGRADED)
-        assert bus.status().last_error == "no_topic: topic is missing"
+        assert bus.status().last_error == "no_destination: no topic"
         assert bus.meter.totals.dead == 0
         sink.judge = None
         assert done.wait(20)
@@ -271,7 +272,7 @@ def test_drain_ignores_the_delay_of_batches_and_the_pause_of_lanes(tmp_path: Pat
 
 def test_key_in_long_trouble_does_not_take_the_memory_of_the_others(tmp_path: Path) -> None:
     sink = MemorySink()
-    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_DESTINATION, "no_destination", "no topic"))
     offered = events(4000, "XBTUSD", "ETHUSD")
     with running(sink, tmp_path, queue_max_messages=100) as bus:
         tickets = [offer(bus, offered[start : start + 50]) for start in range(0, 4000, 50)]
@@ -323,7 +324,7 @@ def test_queue_waits_when_keys_in_trouble_have_filled_their_disk(tmp_path: Path)
 
 def test_missing_destination_that_has_filled_its_disk_stops_no_other(tmp_path: Path) -> None:
     sink = MemorySink()
-    sink.judge = fails("ETHUSD", Result(Outcome.BAD_TARGET, "no_topic", "topic is missing"))
+    sink.judge = fails("ETHUSD", Result(Outcome.BAD_DESTINATION, "no_destination", "no topic"))
     offered = events(30_000, "ETHUSD", "ETHUSD", "XBTUSD")
     with running(sink, tmp_path, queue_max_messages=100, spool_max_bytes=16 << 20) as bus:
         for start in range(0, len(offered), 500):

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from tardis_machine.buses.files.log import parse_records
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.log import parse_records
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tests.unit.sinks.delivery import events
 

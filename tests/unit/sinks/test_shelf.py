@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from tardis_machine.buses.files.log import segments
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import Entry
-from tardis_machine.sinks.log import segments
 from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.shelf import PORTION_EVENTS, Keyed, Shelf
 from tardis_machine.sinks.spool import SpoolFullError

@@ -10,9 +10,9 @@ from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.routing import Route
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.files.log import segments
 from tardis_machine.model.control import Disconnect
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.log import segments
 from tardis_machine.sinks.spool import Spool, SpoolFullError
 from tardis_machine.sinks.spool_dirs import open_spool
 from tests.unit.sinks.delivery import events, ids

@@ -6,7 +6,7 @@ It is unpickled there, so this module must import no more than that process need
 from dataclasses import dataclass
 from pathlib import Path
 
-from tardis_machine.sinks.registry import PublishingSettings
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.telemetry.logs import LogSettings
 
 

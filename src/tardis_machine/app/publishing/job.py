@@ -18,11 +18,11 @@ from tardis_machine.app.publishing.wiring import (
 )
 from tardis_machine.app.settings.commands import PublishOptions, PublishSettings
 from tardis_machine.bronze.series import Origin
+from tardis_machine.buses.files.log import count_records
 from tardis_machine.model.errors import SettingsError, nearest_hint
 from tardis_machine.model.time import us_text
 from tardis_machine.session.context import SessionContext
 from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder
-from tardis_machine.sinks.log import count_records
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.publisher_link import PublishedStream
 from tardis_machine.sinks.redrive import find_redrives

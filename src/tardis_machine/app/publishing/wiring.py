@@ -7,8 +7,8 @@ from pathlib import Path
 import structlog
 
 from tardis_machine.app.publishing.bootstrap import Bootstrap
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.telemetry.logs import LogSettings

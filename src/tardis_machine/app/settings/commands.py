@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.model.settings import REQUIRED, argument, group, option
 from tardis_machine.server.settings import ServerSettings
-from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.sources.simulator.settings import SimulatorSettings
 from tardis_machine.telemetry.logs import LogSettings

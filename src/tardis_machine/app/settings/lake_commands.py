@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tardis_machine.app.settings.commands import CommandSettings
+from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.lake.settings import LakeSettings, QueryFormat, SparkSettings
 from tardis_machine.model.settings import REQUIRED, argument, group, option
-from tardis_machine.sinks.registry import PublishingSettings
 
 
 @dataclass(frozen=True, kw_only=True)

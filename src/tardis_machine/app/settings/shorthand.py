@@ -5,9 +5,9 @@ from dataclasses import fields
 from typing import Any
 
 from tardis_machine.app.settings.options import snake_case
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SettingsError, nearest_hint
-from tardis_machine.sinks.registry import PublishingSettings
-from tardis_machine.sinks.settings import EventBusSettings
 
 TABLE = "event_bus"
 PROVIDER = "provider"

@@ -3,18 +3,18 @@
 import importlib
 from collections.abc import Callable
 
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.buses.settings import BusSettings
 from tardis_machine.lake.buses.client import Bus
 from tardis_machine.model.errors import SettingsError
-from tardis_machine.sinks.kafka.settings import KafkaSettings
-from tardis_machine.sinks.registry import PublishingSettings
-from tardis_machine.sinks.settings import BusSettings
 
 _READERS = {
-    "event-hubs": "event_hubs:EventHubsBus",
-    "files": "files:FilesBus",
-    "kinesis": "kinesis:KinesisBus",
-    "nats": "nats:NatsBus",
-    "redis": "redis:RedisBus",
+    "event-hubs": "event_hubs.reader:EventHubsBus",
+    "files": "files.reader:FilesBus",
+    "kinesis": "kinesis.reader:KinesisBus",
+    "nats": "nats.reader:NatsBus",
+    "redis": "redis.reader:RedisBus",
 }
 """Where the reader of a bus is, imported when it is used; Kafka has Spark's own."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tardis_machine.bronze.keys import compile_template
-from tardis_machine.sinks.targets import Destinations
+from tardis_machine.buses.destinations import Destinations
 
 _ANY = "\0"
 _GLOB_SIGN = re.compile(r"([*?\[\]\\^])")

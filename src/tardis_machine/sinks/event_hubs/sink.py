@@ -7,19 +7,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import structlog
-from azure.eventhub import EventData
 
-from tardis_machine.sinks.base import Event, Outcome, Result
-from tardis_machine.sinks.event_hubs.client import Hub, make_credential, within
-from tardis_machine.sinks.event_hubs.errors import FAILURES, explained, is_missing, read_error
-from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
-from tardis_machine.sinks.event_hubs.shipment import Group, Member, Shipment
-from tardis_machine.sinks.headers import Headers, message_id
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.buses.event_hubs.client import make_credential, within
+from tardis_machine.buses.event_hubs.errors import FAILURES, explained, is_missing, read_error
+from tardis_machine.buses.event_hubs.settings import EventHubsSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.event_hubs.in_flight import Group, Member, Shipment
+from tardis_machine.sinks.event_hubs.producer import Hub
+from tardis_machine.sinks.event_hubs.records import RecordMaker
 
 log = structlog.get_logger(__name__)
 
-_CLOSED = Result(Outcome.CLIENT_LOST, "closed", "the client is closed")
+_CLOSED = Result(Outcome.CLIENT_LOST, Reason.CLOSED, "the client is closed")
 _DEFAULT_BATCH_BYTES = 1_048_576
 _CLOSE_SECONDS = 2.0
 _GRACE_SECONDS = 0.5
@@ -39,8 +41,7 @@ class EventHubsSink:
         self.max_batch_delay_seconds = settings.max_batch_delay_ms / 1000
         self._connect_seconds = settings.connect_timeout_ms / 1000
         self._batch_seconds = settings.request_timeout_ms / 1000 + _GRACE_SECONDS
-        self._message_id = delivery.message_id
-        self._headers = Headers(settings.static_headers, settings.meta_headers_prefix)
+        self._records = RecordMaker(settings, delivery.message_id)
         self._hubs: dict[str, Hub] = {}
         self._credential: Any = None
         self._is_open = False
@@ -104,7 +105,7 @@ class EventHubsSink:
         for place, event in enumerate(events):
             if limit is not None and len(event.data) > limit:
                 detail = f"{len(event.data)} bytes, limit {limit}"
-                results[place] = Result(Outcome.BAD_RECORD, "too_large", detail)
+                results[place] = Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, detail)
             else:
                 yield place, event
 
@@ -159,7 +160,7 @@ class EventHubsSink:
         return Shipment(
             hub,
             groups,
-            to_data=self._to_data,
+            to_data=self._records.data,
             max_events=self._settings.max_batch_size,
             batch_seconds=self._batch_seconds,
             on_end=ended.put,
@@ -183,13 +184,6 @@ class EventHubsSink:
         if self._hubs.get(hub.name) is hub:
             del self._hubs[hub.name]
         hub.discard()
-
-    def _to_data(self, event: Event) -> EventData:
-        data = EventData(event.data)
-        data.properties = dict(self._headers.of(event))
-        if (own_id := message_id(event, self._message_id)) is not None:
-            data.message_id = own_id
-        return data
 
 
 def _by_hub(members: Iterator[Member]) -> dict[str, list[Member]]:

@@ -1,4 +1,4 @@
-"""The embedded bus: one log per stream in a local directory; see `sinks.log` for the bytes."""
+"""The embedded bus: one log per stream in a directory; see `buses.files.log` for the bytes."""
 
 import os
 import time
@@ -8,13 +8,15 @@ from contextlib import suppress
 
 import structlog
 
+from tardis_machine.buses.files.settings import FilesSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.files.settings import FilesSettings
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter, remove_old_segments
 from tardis_machine.sinks.records import RecordPacker
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 
@@ -83,10 +85,10 @@ class FilesSink:
             writer.sync()
             writer.roll_if_old()
         except SinkUnavailableError as error:
-            return Result(Outcome.TRANSIENT, "locked", str(error))
+            return Result(Outcome.TRANSIENT, Reason.LOCKED, str(error))
         except OSError as error:
             # Opening the log again cuts whatever was left half written.
-            return Result(Outcome.CLIENT_LOST, "disk", error.strerror or str(error))
+            return Result(Outcome.CLIENT_LOST, Reason.DISK, error.strerror or str(error))
         self._prune()
         return OK
 

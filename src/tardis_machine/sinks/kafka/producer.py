@@ -2,21 +2,34 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import structlog
 from confluent_kafka import KafkaException, Producer
 
 from tardis_machine.bronze.series import PerSeries
+from tardis_machine.buses.kafka.client import Listener, client_properties
+from tardis_machine.buses.kafka.errors import classify
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import Event, Outcome, Result
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID
-from tardis_machine.sinks.kafka.client import Listener
-from tardis_machine.sinks.kafka.flight import Flight, classify
+from tardis_machine.sinks.kafka.in_flight import Flight
+from tardis_machine.sinks.kafka.records import HeaderFields
 
 log = structlog.get_logger(__name__)
 
-_FULL = Result(Outcome.TRANSIENT, "queue_full", "librdkafka takes no more records now")
+# A batch is sent when its call ends (`flush`), so that one call makes one batch per partition and
+# a refused batch takes no earlier or later one with it. This is only the limit of a stray wait.
+_LINGER_MS = 100
+# Records of several calls may be in the hands of librdkafka while brokers are away.
+_CALLS_IN_QUEUE = 10
+_MIN_QUEUE_KBYTES = 65_536
+_KIB = 1024
+
+_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "librdkafka takes no more records now")
 _SLICE_SECONDS = 0.1
 _PATIENCE_SECONDS = 3.0
 """How long to wait while no broker can be reached: librdkafka takes a second or two to connect
@@ -26,7 +39,35 @@ _NOW = 0
 # What librdkafka raises when it is in a fatal state; a SystemError when that happens in a report.
 _FAILURES = (KafkaException, SystemError)
 
-HeaderFields: TypeAlias = dict[str, str | bytes | None]
+
+def producer_properties(settings: KafkaSettings) -> dict[str, Any]:
+    """Return the properties of the producer; what the operator gives comes last."""
+    queue_kbytes = _CALLS_IN_QUEUE * settings.max_batch_bytes // _KIB
+    properties: dict[str, Any] = {
+        **client_properties(settings),
+        "acks": settings.acks_number,
+        "enable.idempotence": settings.is_idempotent,
+        "max.in.flight.requests.per.connection": settings.requests_in_flight,
+        # Never give up on a record: its successors must not overtake it.
+        "delivery.timeout.ms": 0,
+        "request.timeout.ms": settings.request_timeout_ms,
+        "retry.backoff.ms": 100,
+        "retry.backoff.max.ms": 2000,
+        "linger.ms": _LINGER_MS,
+        "batch.num.messages": settings.max_batch_size,
+        "batch.size": settings.max_batch_bytes,
+        "message.max.bytes": settings.max_record_bytes,
+        "queue.buffering.max.messages": _CALLS_IN_QUEUE * settings.max_batch_size,
+        "queue.buffering.max.kbytes": max(queue_kbytes, _MIN_QUEUE_KBYTES),
+        "compression.type": settings.compression,
+        "partitioner": settings.partitioner,
+        # The sink looks whether a topic exists before it sends anything to it.
+        "topic.metadata.propagation.max.ms": 1000,
+        "statistics.interval.ms": settings.statistics_interval_ms,
+    }
+    if settings.compression_level is not None:
+        properties["compression.level"] = settings.compression_level
+    return {**properties, **settings.config}
 
 
 class EventProducer:

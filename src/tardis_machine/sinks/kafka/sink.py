@@ -7,32 +7,27 @@ again the sink waits for that same report.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
-from tardis_machine.bronze.envelope import parse_event
-from tardis_machine.bronze.series import PerSeries
+from tardis_machine.buses.kafka.client import Listener
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.kafka.client import Listener, producer_properties
-from tardis_machine.sinks.kafka.flight import (
-    NOT_AUTHENTICATED,
-    Flight,
-    LateFlights,
-    results_of,
-)
-from tardis_machine.sinks.kafka.producer import EventProducer, HeaderFields
-from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.kafka.in_flight import Flight, LateFlights, results_of
+from tardis_machine.sinks.kafka.producer import EventProducer, producer_properties
+from tardis_machine.sinks.kafka.records import make_registry, shared_headers, timestamp_reader
 from tardis_machine.sinks.kafka.topics import Topics
-from tardis_machine.sinks.schema_registry import PREFIX_BYTES, SchemaRegistry
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.sinks.schema_registry import PREFIX_BYTES
 
 log = structlog.get_logger(__name__)
 
-_LOST = Result(Outcome.CLIENT_LOST, "fatal_error", "the producer cannot be used any more")
-_LATE = Result(Outcome.AMBIGUOUS, "timeout", "no report within the request timeout")
+_LOST = Result(Outcome.CLIENT_LOST, Reason.FATAL_ERROR, "the producer cannot be used any more")
+_LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no report within the request timeout")
 
 _LATE_SECONDS = 0.5
 """How long a call waits for events that already had their time in an earlier one."""
@@ -50,12 +45,9 @@ class KafkaSink:
         self.max_batch_bytes = settings.max_batch_bytes
         self.max_batch_delay_seconds = settings.max_batch_delay_ms / 1000
         self._timeout_seconds = settings.request_timeout_ms / 1000
-        headers = Headers(settings.static_headers, settings.meta_headers_prefix)
-        self._headers: PerSeries[HeaderFields] = PerSeries(
-            lambda series: dict(headers.shared(series))
-        )
-        self._stamp = _timestamp_reader(settings.timestamp)
-        self._registry = _registry(settings)
+        self._headers = shared_headers(settings)
+        self._stamp = timestamp_reader(settings.timestamp)
+        self._registry = make_registry(settings)
         self._listener = Listener(settings.secrets, delivery.log_interval_ms / 1000)
         self._topics = Topics(settings)
         # Made here too, so that what is missing for them is said before anything starts; not kept,
@@ -129,9 +121,9 @@ class KafkaSink:
         try:
             self._prefixes[topic] = self._registry.prefix(topic) if self._registry else b""
         except SinkUnavailableError as error:
-            return Result(Outcome.TRANSIENT, "schema_registry", str(error))
+            return Result(Outcome.TRANSIENT, Reason.SCHEMA_REGISTRY, str(error))
         except SinkError as error:
-            return Result(Outcome.BAD_TARGET, "schema_registry", str(error))
+            return Result(Outcome.BAD_DESTINATION, Reason.SCHEMA_REGISTRY, str(error))
         return None
 
     def _fresh(self, events: Iterable[Event], held: Collection[str]) -> list[Event]:
@@ -167,7 +159,9 @@ class KafkaSink:
         if producer.is_lost:
             return _LOST
         if self._listener.is_refused:
-            return Result(Outcome.BAD_TARGET, NOT_AUTHENTICATED, self._listener.last_error)
+            return Result(
+                Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, self._listener.last_error
+            )
         return _LATE
 
     def _remember(
@@ -179,39 +173,15 @@ class KafkaSink:
     ) -> None:
         """Keep events that librdkafka still has, and look again for topics that failed."""
         for event, result in zip(events, results, strict=True):
-            if result.outcome is Outcome.BAD_TARGET and result.reason != NOT_AUTHENTICATED:
+            if (
+                result.outcome is Outcome.BAD_DESTINATION
+                and result.reason is not Reason.NOT_AUTHENTICATED
+            ):
                 self._prefixes.pop(event.route.destination, None)
             if event.delivery_id in settled:
                 self._late.forget(event)
             else:
                 self._late.keep(event, flight)
-
-
-def _registry(settings: KafkaSettings) -> SchemaRegistry | None:
-    if settings.schema_registry_url is None:
-        return None
-    return SchemaRegistry(
-        settings.schema_registry_url,
-        username=settings.schema_registry_auth_username,
-        password=settings.schema_registry_auth_password,
-        subject=settings.schema_registry_subject,
-        auto_register=settings.schema_registry_auto_register,
-    )
-
-
-def _timestamp_reader(kind: str) -> Callable[[Event], int] | None:
-    """Return what reads the time of a record in milliseconds; None: the time of sending."""
-    if kind == "publish":
-        return None
-
-    def read(event: Event) -> int:
-        parsed = parse_event(event.data)
-        payload = getattr(parsed, parsed.WhichOneof("payload") or "trade")
-        is_own = kind == "event" and payload.HasField("timestamp")
-        stamp = payload.timestamp if is_own else parsed.local_ts
-        return int(stamp.ToMilliseconds())
-
-    return read
 
 
 def _warn_of_risks(settings: KafkaSettings) -> None:

@@ -9,10 +9,10 @@ import time
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tardis_machine.sinks.base import Outcome, Result
-from tardis_machine.sinks.kafka.client import client_properties
-from tardis_machine.sinks.kafka.flight import classify
-from tardis_machine.sinks.kafka.settings import KafkaSettings
+from tardis_machine.buses.kafka.client import client_properties
+from tardis_machine.buses.kafka.errors import classify
+from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.results import Outcome, Result
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,13 @@ from typing import Any
 from aiobotocore.config import AioConfig  # type: ignore[import-untyped]
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.buses.kinesis.client import (
+    client_options,
+    role_login,
+    role_request,
+    timeouts,
+)
+from tardis_machine.buses.kinesis.settings import KinesisSettings
 
 _CONNECTIONS = 16
 _RENEW_SECONDS = 120.0
@@ -45,33 +51,19 @@ class KinesisClient:
         await self._stack.aclose()
 
     def _options(self) -> dict[str, Any]:
-        settings = self._settings
-        verify = settings.verify_tls
-        return {
-            "region_name": settings.known_region,
-            "verify": verify if isinstance(verify, bool) else str(verify),
-            "config": AioConfig(
-                retries={"total_max_attempts": 1, "mode": "standard"},
-                # Checking our own records again costs two thirds of a call.
-                parameter_validation=False,
-                max_pool_connections=max(_CONNECTIONS, settings.max_in_flight),
-                tcp_keepalive=True,
-                connect_timeout=settings.connect_timeout_ms / 1000,
-                read_timeout=settings.request_timeout_ms / 1000,
-            ),
-        }
+        config = AioConfig(
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            # Checking our own records again costs two thirds of a call.
+            parameter_validation=False,
+            max_pool_connections=max(_CONNECTIONS, self._settings.max_in_flight),
+            tcp_keepalive=True,
+            **timeouts(self._settings),
+        )
+        return client_options(self._settings, config)
 
     async def _assume_role(self, session: AioSession, login: dict[str, str]) -> dict[str, str]:
-        settings = self._settings
-        wanted = {"RoleArn": settings.role_arn, "RoleSessionName": settings.role_session_name}
-        if settings.role_external_id is not None:
-            wanted["ExternalId"] = settings.role_external_id
         async with session.create_client("sts", **self._options(), **login) as sts:
-            answer = await sts.assume_role(**wanted)
+            answer = await sts.assume_role(**role_request(self._settings))
         found = answer["Credentials"]
         self._expires_at = found["Expiration"].timestamp()
-        return {
-            "aws_access_key_id": found["AccessKeyId"],
-            "aws_secret_access_key": found["SecretAccessKey"],
-            "aws_session_token": found["SessionToken"],
-        }
+        return role_login(found)

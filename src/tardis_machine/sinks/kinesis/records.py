@@ -11,15 +11,10 @@ from typing import Any
 import msgspec
 
 from tardis_machine.bronze.series import PerSeries, Series
+from tardis_machine.buses.kinesis.aggregation import aggregate, event_bytes, overhead_bytes, varint
+from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DEAD_LETTER_ERROR, DEAD_LETTER_REASON
-from tardis_machine.sinks.kinesis.aggregation import (
-    aggregate,
-    event_bytes,
-    overhead_bytes,
-    varint,
-)
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
 from tardis_machine.sinks.kinesis.shards import hash_key_of
 
 DELIVERY_ID = "delivery_id"

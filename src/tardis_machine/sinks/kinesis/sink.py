@@ -10,13 +10,11 @@ from typing import Any
 
 import structlog
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
-from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.kinesis.client import KinesisClient
-from tardis_machine.sinks.kinesis.errors import (
+from tardis_machine.buses.kinesis.errors import (
     DENIED,
+    FAILURES,
     code_of,
     describe,
     explained,
@@ -24,19 +22,22 @@ from tardis_machine.sinks.kinesis.errors import (
     read_call_error,
     read_record_error,
 )
+from tardis_machine.buses.kinesis.settings import MAX_CALL_RECORDS, KinesisSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.model.errors import SinkError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.kinesis.client import KinesisClient
+from tardis_machine.sinks.kinesis.in_flight import Call, Lane, Plan
 from tardis_machine.sinks.kinesis.leftovers import Leftovers, key_of
-from tardis_machine.sinks.kinesis.plan import Call, Lane, Plan
 from tardis_machine.sinks.kinesis.records import RecordMaker, key_bytes
-from tardis_machine.sinks.kinesis.settings import MAX_CALL_RECORDS, KinesisSettings
 from tardis_machine.sinks.kinesis.streams import Streams
 from tardis_machine.sinks.private_loop import PrivateLoop
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 
-FAILURES = (BotoCoreError, ClientError, OSError, TimeoutError)
-
-_CLOSED = Result(Outcome.CLIENT_LOST, "closed", "the client is closed")
+_CLOSED = Result(Outcome.CLIENT_LOST, Reason.CLOSED, "the client is closed")
 _CLOSE_SECONDS = 2.0
 _LOOK_SECONDS = 0.01
 """How often shards at their limit are looked at again."""
@@ -116,9 +117,9 @@ class KinesisSink:
 
     async def _send(self, client: KinesisClient, events: Sequence[Event]) -> list[Result]:
         if client.is_expiring:
-            return [Result(Outcome.CLIENT_LOST, "expired_token", "the role is assumed again")] * (
-                len(events)
-            )
+            return [
+                Result(Outcome.CLIENT_LOST, Reason.EXPIRED_TOKEN, "the role is assumed again")
+            ] * (len(events))
         refusals = await self._find_streams(client.api, events)
         plan = self._plan(events, refusals)
         await self._run(client.api, plan)
@@ -134,7 +135,7 @@ class KinesisSink:
             try:
                 refusal = await self._streams.find(api, name)
             except FAILURES as error:
-                refusal = Result(Outcome.CLIENT_LOST, "unreachable", describe(error))
+                refusal = Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
             if refusal is not None:
                 refusals[name] = refusal
         return refusals
@@ -177,7 +178,7 @@ class KinesisSink:
         limit = self._streams[event.route.destination].max_record_bytes
         if size <= limit:
             return None
-        return Result(Outcome.BAD_RECORD, "too_large", f"{size} bytes with key, limit {limit}")
+        return Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, f"{size} bytes with key, limit {limit}")
 
     async def _run(self, api: Any, plan: Plan) -> None:
         """Make the calls of a plan, several at once."""
@@ -234,14 +235,14 @@ class KinesisSink:
     def _learn(self, call: Call, result: Result) -> None:
         """Draw the conclusions from a call that failed as a whole."""
         match result.reason:
-            case "no_stream":
+            case Reason.NO_DESTINATION:
                 self._streams.forget(call.stream)
-            case "expired_token":
+            case Reason.EXPIRED_TOKEN:
                 # A new one reads the credentials again.
                 self._session = None
-            case "call_too_large":
+            case Reason.CALL_TOO_LARGE:
                 self._call_bytes = max(_MIN_CALL_BYTES, call.size_bytes // 2)
-            case "throttled":
+            case Reason.THROTTLED:
                 for lane, record in call.records:
                     lane.note(record, result)
 

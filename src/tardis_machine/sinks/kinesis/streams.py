@@ -8,15 +8,16 @@ from typing import Any
 import structlog
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.sinks.base import Result
-from tardis_machine.sinks.kinesis.errors import (
+from tardis_machine.buses.kinesis.client import stream_argument
+from tardis_machine.buses.kinesis.errors import (
     DENIED,
     NOT_FOUND,
     code_of,
     describe,
     read_call_error,
 )
-from tardis_machine.sinks.kinesis.settings import KinesisSettings
+from tardis_machine.buses.kinesis.settings import KinesisSettings
+from tardis_machine.buses.results import Result
 from tardis_machine.sinks.kinesis.shards import Shards
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class Streams:
             await self._list_shards(api, stream)
 
     async def _describe(self, api: Any, name: str) -> dict[str, Any]:
-        address = _address(name)
+        address = stream_argument(name)
         try:
             return await _summary(api, address)
         except ClientError as error:
@@ -105,7 +106,7 @@ class Streams:
         log.info("stream created", stream=name, shards=wanted)
         deadline = time.monotonic() + self._settings.request_timeout_ms / 1000
         while time.monotonic() < deadline:
-            if (await _summary(api, _address(name)))["StreamStatus"] == "ACTIVE":
+            if (await _summary(api, stream_argument(name)))["StreamStatus"] == "ACTIVE":
                 return
             await asyncio.sleep(_POLL_SECONDS)
 
@@ -117,7 +118,7 @@ class Streams:
             "stream is not described: its limits are unknown", stream=name, error=describe(error)
         )
         self._known[name] = Stream(
-            address=_address(name),
+            address=stream_argument(name),
             max_record_bytes=self._limit(None),
             look_again_at=time.monotonic() + _LOOK_AGAIN_SECONDS,
         )
@@ -144,10 +145,6 @@ class Streams:
     def _limit(self, stream_kib: int | None) -> int:
         own = self._settings.max_record_bytes
         return own if stream_kib is None else min(own, stream_kib * _KIB)
-
-
-def _address(name: str) -> dict[str, str]:
-    return {"StreamARN" if name.startswith("arn:") else "StreamName": name}
 
 
 async def _summary(api: Any, address: dict[str, str]) -> dict[str, Any]:

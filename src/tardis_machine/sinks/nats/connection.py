@@ -15,18 +15,20 @@ import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from tardis_machine.buses.nats.client import has_tls, tls_context
+from tardis_machine.buses.nats.errors import LOGIN_REFUSALS, forbidden_subject, read_ack
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import Outcome, Result
-from tardis_machine.sinks.nats.acks import Window, forbidden_subject, read_ack
-from tardis_machine.sinks.nats.settings import NatsSettings
+from tardis_machine.sinks.nats.in_flight import Window
 from tardis_machine.sinks.nats.wire import Wire, make_wire
 
 log = structlog.get_logger(__name__)
 
-CUT = Result(Outcome.AMBIGUOUS, "connection_lost", "the connection ended before the answer")
+CUT = Result(Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection ended before the answer")
 
 _RECONNECT_WAIT_SECONDS = 0.01
-_REFUSED_LOGINS = ("authorization", "authentication", "account", "expired", "revoked")
 
 
 class Connection:
@@ -114,7 +116,7 @@ class Connection:
     @property
     def refusal(self) -> Result:
         """Return the result of events that the servers do not let us publish."""
-        return Result(Outcome.BAD_TARGET, "not_authorised", self.violation)
+        return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHORIZED, self.violation)
 
     def _explained(self, error: Exception) -> SinkError:
         """Return what a failed connect means: try again soon, or wait for the operator."""
@@ -123,7 +125,7 @@ class Connection:
             text = self.last_error
         lowered = text.lower()
         is_refused = isinstance(error, nats.errors.Error) and any(
-            word in lowered for word in _REFUSED_LOGINS
+            word in lowered for word in LOGIN_REFUSALS
         )
         if is_refused or isinstance(error, ssl.SSLCertVerificationError | ValueError):
             return SinkError(f"NATS refuses the connection: {text}")
@@ -147,17 +149,8 @@ def _options(settings: NatsSettings) -> dict[str, Any]:
         "token": token and token.reveal(),
         "user_credentials": settings.creds and str(settings.creds),
         "nkeys_seed": settings.nkey_seed and str(settings.nkey_seed),
-        "tls": _tls(settings),
+        "tls": tls_context(settings) if has_tls(settings) else None,
         "tls_hostname": settings.tls_hostname,
         "tls_handshake_first": settings.tls_first,
     }
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _tls(settings: NatsSettings) -> ssl.SSLContext | None:
-    if settings.tls_ca is None and settings.tls_cert is None:
-        return None
-    context = ssl.create_default_context(cafile=settings.tls_ca)
-    if settings.tls_cert is not None:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    return context

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from tardis_machine.bronze.series import PerSeries, Series
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.settings import MessageId
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, message_id
-from tardis_machine.sinks.nats.settings import NatsSettings
-from tardis_machine.sinks.settings import MessageId
 
 MESSAGE_ID = "Nats-Msg-Id"
 EXPECTED_STREAM = "Nats-Expected-Stream"

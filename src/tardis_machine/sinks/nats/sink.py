@@ -11,23 +11,26 @@ from collections.abc import Iterable, Iterator, Sequence
 import nats.errors
 import structlog
 
+from tardis_machine.buses.nats.settings import NatsSettings
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import HELD_BACK, OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.base import OK, Event, Outcome, Result
-from tardis_machine.sinks.nats.acks import NO_STREAM, Window
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.nats.connection import CUT, Connection
+from tardis_machine.sinks.nats.in_flight import Window
 from tardis_machine.sinks.nats.records import MAX_SUBJECT_BYTES, RecordHeaders
-from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.sinks.nats.streams import create_stream
 from tardis_machine.sinks.nats.wire import Message
 from tardis_machine.sinks.private_loop import PrivateLoop
-from tardis_machine.sinks.settings import EventBusSettings
 
 log = structlog.get_logger(__name__)
 
-_LOST = Result(Outcome.CLIENT_LOST, "connection_lost", "the connection has ended")
-_LATE = Result(Outcome.AMBIGUOUS, "timeout", "no answer within the ack timeout")
-_UNSENT = Result(Outcome.TRANSIENT, "not_sent", "an event before it failed")
-_NO_LEADER = Result(Outcome.TRANSIENT, "no_leader", "the stream took events of this subject before")
+_LOST = Result(Outcome.CLIENT_LOST, Reason.CONNECTION_LOST, "the connection has ended")
+_LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no answer within the ack timeout")
+_NO_LEADER = Result(
+    Outcome.TRANSIENT, Reason.NO_LEADER, "the stream took events of this subject before"
+)
 
 _CLOSE_SECONDS = 2.0
 _ABORT_SECONDS = 0.2
@@ -119,7 +122,7 @@ class NatsSink:
                 self._last_id = None
             if window.is_held_up:
                 break
-        rest = _LOST if connection.is_lost else _UNSENT
+        rest = _LOST if connection.is_lost else HELD_BACK
         return results + [rest] * (len(events) - len(results))
 
     async def _send_window(self, connection: Connection, events: Sequence[Event]) -> Window:
@@ -189,11 +192,13 @@ class NatsSink:
             lost = {
                 subject
                 for subject, result in zip(subjects, results, strict=True)
-                if result.reason == NO_STREAM
+                if result.reason is Reason.NO_DESTINATION
             }
             changing = lost & self._known
             results = [
-                _NO_LEADER if result.reason == NO_STREAM and subject in changing else result
+                _NO_LEADER
+                if result.reason is Reason.NO_DESTINATION and subject in changing
+                else result
                 for subject, result in zip(subjects, results, strict=True)
             ]
         self._remember(subjects, lost)
@@ -221,5 +226,5 @@ class NatsSink:
 def _too_large(event: Event, headers_bytes: int, limit: int) -> Result:
     size = headers_bytes + len(event.data)
     if size <= limit:
-        return Result(Outcome.BAD_RECORD, "subject_too_long", event.route.destination[:100])
-    return Result(Outcome.BAD_RECORD, "too_large", f"{size} bytes with headers, limit {limit}")
+        return Result(Outcome.BAD_RECORD, Reason.SUBJECT_TOO_LONG, event.route.destination[:100])
+    return Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, f"{size} bytes with headers, limit {limit}")

@@ -6,8 +6,8 @@ from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError
 
+from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.nats.settings import NatsSettings
 
 log = structlog.get_logger(__name__)
 

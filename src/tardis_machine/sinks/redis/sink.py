@@ -12,14 +12,10 @@ from collections.abc import Iterable, Sequence
 import structlog
 from redis.exceptions import RedisError
 
-from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import DUPLICATE, OK, Event, Outcome, Result
-from tardis_machine.sinks.fifo import fitting
-from tardis_machine.sinks.redis.entries import EntryIds, EntryWriter
-from tardis_machine.sinks.redis.exchange import Exchange, StreamBatch
-from tardis_machine.sinks.redis.link import Link
-from tardis_machine.sinks.redis.replies import ELSEWHERE, NOT_NEWER, PAUSE_SECONDS, not_connected
-from tardis_machine.sinks.redis.server import (
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.redis.client import Link
+from tardis_machine.buses.redis.errors import ELSEWHERE, PAUSE_SECONDS, not_connected
+from tardis_machine.buses.redis.server import (
     ServerFacts,
     exists,
     memory_share,
@@ -28,17 +24,24 @@ from tardis_machine.sinks.redis.server import (
     warn_of_readers,
     widen_idempotence,
 )
-from tardis_machine.sinks.redis.settings import RedisSettings
-from tardis_machine.sinks.redis.topology import Topology
-from tardis_machine.sinks.settings import EventBusSettings
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.redis.topology import Topology
+from tardis_machine.buses.results import DUPLICATE, HELD_BACK, OK, Outcome, Result
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.model.errors import SinkError, SinkUnavailableError
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.fifo import fitting
+from tardis_machine.sinks.redis.in_flight import Exchange, StreamBatch
+from tardis_machine.sinks.redis.records import EntryIds, EntryWriter
 
 log = structlog.get_logger(__name__)
 
-_TOO_LARGE = Result(Outcome.BAD_RECORD, "too_large", "larger than redis-max-record-bytes")
-_UNSENT = Result(Outcome.TRANSIENT, "not_sent", "there was no server for it")
-_HELD = Result(Outcome.TRANSIENT, "not_sent", "an event before it failed")
-_FULL = Result(Outcome.TRANSIENT, "memory_high_water", "the server is nearly full", PAUSE_SECONDS)
-_OUTRUN = Result(Outcome.TRANSIENT, "entry_id_behind", "somebody else writes to the stream")
+_TOO_LARGE = Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, "larger than redis-max-record-bytes")
+_UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "there was no server for it")
+_FULL = Result(
+    Outcome.TRANSIENT, Reason.MEMORY_HIGH_WATER, "the server is nearly full", PAUSE_SECONDS
+)
+_OUTRUN = Result(Outcome.TRANSIENT, Reason.ENTRY_ID_BEHIND, "somebody else writes to the stream")
 _PASSED = (Outcome.OK, Outcome.BAD_RECORD)
 """Outcomes after which the next events of a stream may go."""
 _CACHED_STREAMS = 131_072
@@ -72,7 +75,7 @@ class RedisSink:
             if facts.is_cluster and self._settings.cluster == "auto":
                 self._topology.join_cluster()
         except RedisError as error:
-            is_hopeless = not_connected(error).outcome is Outcome.BAD_TARGET
+            is_hopeless = not_connected(error).outcome is Outcome.BAD_DESTINATION
             kind = SinkError if is_hopeless else SinkUnavailableError
             raise kind(f"Redis cannot be used: {error}") from None
         self._adapt(facts)
@@ -164,7 +167,7 @@ class RedisSink:
             self._topology.forget()
             return None, not_connected(error)
         except SinkUnavailableError as error:
-            return None, Result(Outcome.TRANSIENT, "disconnected", str(error))
+            return None, Result(Outcome.TRANSIENT, Reason.UNREACHABLE, str(error))
         return link, None
 
     def _prepare(self, stream: str, link: Link) -> None:
@@ -189,7 +192,7 @@ class RedisSink:
         if reasons & ELSEWHERE:
             link.close()
             self._topology.forget()
-        if "moved" in reasons and self._settings.cluster == "auto":
+        if Reason.MOVED in reasons and self._settings.cluster == "auto":
             self._topology.join_cluster()
         if batch.stream in self._new_streams and found[-1] is OK:
             self._new_streams.discard(batch.stream)
@@ -198,7 +201,7 @@ class RedisSink:
     def _settle_ids(self, batch: StreamBatch, found: list[Result], ids: EntryIds) -> None:
         for position, event in enumerate(batch.events):
             result = found[position]
-            if result.reason == NOT_NEWER:
+            if result.reason is Reason.ENTRY_ID_NOT_NEWER:
                 is_ours = ids.is_repeated(event)
                 found[position] = DUPLICATE if is_ours else _OUTRUN
                 if not is_ours:
@@ -236,7 +239,7 @@ def _is_next(rest: StreamBatch, batch: StreamBatch, results: list[Result]) -> bo
     if all(results[position].outcome in _PASSED for position in batch.positions):
         return bool(rest.events)
     for position in rest.positions:
-        results[position] = _HELD
+        results[position] = HELD_BACK
     return False
 
 

@@ -1,0 +1,1 @@
+"""What a bus is, for those who send to it and those who read it."""

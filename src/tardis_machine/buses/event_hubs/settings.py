@@ -1,0 +1,165 @@
+"""Settings of publishing to Azure Event Hubs."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
+
+from tardis_machine.bronze.keys import DEFAULT_KEY, EVENT_HUBS_KEY
+from tardis_machine.buses.destinations import Destinations
+from tardis_machine.buses.settings import DeliveryOverrides, HeaderBusSettings
+from tardis_machine.buses.tls import file_problems
+from tardis_machine.model.settings import Secret, computed_option, group, option
+
+_HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?", re.ASCII)
+_HOST = re.compile(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+(?::\d{1,5})?", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventHubsSettings(HeaderBusSettings):
+    """Publish to Azure Event Hubs."""
+
+    bus: ClassVar[str] = "event-hubs"
+    title: ClassVar[str] = "Event Hubs"
+    extra: ClassVar[str | None] = "event-hubs"
+    client: ClassVar[str | None] = "azure.eventhub"
+    anchors: ClassVar[tuple[str, ...]] = ("connection_string", "namespace")
+
+    connection_string: Secret | None = option(
+        None, "Connection string of a namespace or hub; none, and no namespace: Event Hubs is off."
+    )
+    namespace: str | None = option(
+        None, "Namespace to log in to by Entra ID.", metavar="name.servicebus.windows.net"
+    )
+    credential: Literal["default", "managed-identity", "client-secret", "workload", "cli"] = option(
+        "default", "Which Entra ID login; client-secret reads AZURE_TENANT_ID and its likes."
+    )
+    event_hub_name: str | None = computed_option(
+        lambda: None,
+        "Hub of payload cases without a route of their own.",
+        shown_default="EntityPath of the connection string",
+        aliases=("hub", "name"),
+    )
+    event_hub_routing: Mapping[str, str] | None = option(
+        None,
+        "Hubs of single payload cases.",
+        metavar="payloadCase:hub",
+        aliases=("routing",),
+    )
+    partition_key_template: str = option(
+        DEFAULT_KEY, "Partition key; events with equal keys stay in order."
+    )
+    partitioning: Literal["key", "client", "round-robin"] = option(
+        "key",
+        "key: the service chooses by key, one batch per key; client: we choose by key, one batch "
+        "per partition; round-robin: no order.",
+    )
+    static_headers: Mapping[str, str] = option(
+        {},
+        "Properties added to every event.",
+        metavar="name:value,…",
+        aliases=("static_properties",),
+    )
+    transport: Literal["amqp", "amqp-websockets", "kafka"] = option(
+        "amqp", "Protocol: AMQP (port 5671), AMQP over WebSockets (443), Kafka (9093)."
+    )
+    proxy: Secret | None = option(
+        None,
+        "HTTP proxy; makes the transport amqp-websockets.",
+        metavar="http://user:pass@host:port",
+    )
+    custom_endpoint: str | None = option(None, "Another address to connect to, such as a gateway.")
+    ca: Path | None = option(None, "Certificate authorities to trust (PEM).")
+    max_in_flight: int = option(
+        4, "Batches in flight, one per partition; more than one with client.", minimum=1, maximum=64
+    )
+    max_batch_size: int = option(1000, "Events per batch.", minimum=1)
+    max_batch_bytes: int = computed_option(
+        lambda: 0, "Bytes per batch.", shown_default="maximum of the link", minimum=0
+    )
+    max_batch_delay_ms: int = option(25, "How long a batch waits for more events.", minimum=0)
+    max_record_bytes: int | None = computed_option(
+        lambda: None, "Largest envelope.", shown_default="maximum of the link", minimum=1
+    )
+    request_timeout_ms: int = option(30_000, "How long sending a batch may take.", minimum=1)
+    connect_timeout_ms: int = option(15_000, "How long connecting may take.", minimum=1)
+    delivery: DeliveryOverrides = group(DeliveryOverrides, "event-hubs")
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the parts of the connection string, by their names in lower case."""
+        text = self.connection_string.reveal() if self.connection_string else ""
+        pairs = (part.partition("=") for part in text.split(";") if part.strip())
+        return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+    @property
+    def base_hub(self) -> str | None:
+        """Return the hub of events without a route of their own."""
+        return self.event_hub_name or self.fields.get("entitypath") or None
+
+    @property
+    def host(self) -> str:
+        """Return the host of the namespace, with its port if one is given."""
+        if self.namespace is not None:
+            return self.namespace
+        return urlsplit(self.fields.get("endpoint", "")).netloc
+
+    @property
+    def is_websocket(self) -> bool:
+        """Say whether AMQP goes through a WebSocket."""
+        return self.transport == "amqp-websockets" or self.proxy is not None
+
+    @property
+    def destinations(self) -> Destinations:
+        """Return what names the hubs."""
+        return Destinations(
+            bus=self.bus,
+            noun="hub",
+            base=self.base_hub,
+            base_option="event-hub-name",
+            routing_option="event-hub-routing",
+            routing=self.event_hub_routing,
+            key=self.partition_key_template,
+            key_rule=EVENT_HUBS_KEY,
+            key_option="partition-key-template",
+            pattern=_HUB,
+        )
+
+    def problems(self) -> Iterable[str]:
+        """Yield what is wrong, option by option; the connection string is never shown."""
+        yield from self._login_problems()
+        if self.is_on and self.base_hub is None:
+            anchor = "namespace" if self.namespace else "connection-string"
+            yield f"event-hubs-event-hub-name is required when event-hubs-{anchor} is set."
+        yield from self.destinations.problems()
+        yield from self._transport_problems()
+
+    def _login_problems(self) -> Iterable[str]:
+        if self.connection_string is not None and self.namespace is not None:
+            yield "Give event-hubs-connection-string or event-hubs-namespace, not both."
+        if self.connection_string is not None and not self._is_complete():
+            yield (
+                "event-hubs-connection-string must hold Endpoint=sb://…; and SharedAccessKeyName "
+                "with SharedAccessKey, or SharedAccessSignature."
+            )
+        if self.namespace is not None and not _HOST.fullmatch(self.namespace):
+            yield "event-hubs-namespace must be a host such as name.servicebus.windows.net."
+
+    def _is_complete(self) -> bool:
+        fields = self.fields
+        has_key = bool(fields.get("sharedaccesskeyname") and fields.get("sharedaccesskey"))
+        is_signed = has_key or bool(fields.get("sharedaccesssignature"))
+        return is_signed and fields.get("endpoint", "").startswith("sb://") and bool(self.host)
+
+    def _transport_problems(self) -> Iterable[str]:
+        if self.transport == "kafka":
+            for name in ("proxy", "custom_endpoint"):
+                if getattr(self, name) is not None:
+                    yield f"event-hubs-{name.replace('_', '-')} has no use with transport kafka."
+            if self.connection_string is None and self.namespace is not None:
+                yield "event-hubs-transport=kafka requires event-hubs-connection-string."
+        if self.proxy is not None and not urlsplit(self.proxy.reveal()).hostname:
+            yield "event-hubs-proxy must be an http URL with a host."
+        yield from file_problems({"event-hubs-ca": self.ca})

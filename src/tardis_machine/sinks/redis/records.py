@@ -1,0 +1,150 @@
+"""Entries of streams as packed XADD commands."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from tardis_machine.bronze.series import PerSeries, Series
+from tardis_machine.buses.redis.client import Words, pack
+from tardis_machine.buses.redis.settings import RedisSettings
+from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, message_id
+
+SERVER_MAKES_ID = b"*"
+
+
+class EntryIds:
+    """Gives every event an entry id of its own, the same however often it is sent.
+
+    Only for a stream with one writer: an id must be above all others of its stream.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        self._newest: dict[str, tuple[int, int]] = {}
+        self._given: dict[str, bytes] = {}
+        self._repeated: set[str] = set()
+
+    def __contains__(self, stream: str) -> bool:
+        return stream in self._newest
+
+    def start(self, stream: str, newest: tuple[int, int]) -> None:
+        """Go on after the newest id that a stream has."""
+        self._newest[stream] = newest
+
+    def forget(self, stream: str) -> None:
+        """Ask for the newest id again, because somebody else wrote to the stream."""
+        self._newest.pop(stream, None)
+
+    def give(self, stream: str, event: Event) -> bytes:
+        """Return the id of an event: a new one, or the one it was sent with before."""
+        name = event.delivery_id
+        if name in self._given:
+            self._repeated.add(name)
+            return self._given[name]
+        newest_ms, sequence = self._newest[stream]
+        now_ms = self._clock_ms()
+        newest = (now_ms, 0) if now_ms > newest_ms else (newest_ms, sequence + 1)
+        self._newest[stream] = newest
+        self._given[name] = b"%d-%d" % newest
+        return self._given[name]
+
+    def is_repeated(self, event: Event) -> bool:
+        """Say whether an event was sent before, with an unknown outcome."""
+        return event.delivery_id in self._repeated
+
+    def release(self, event: Event) -> None:
+        """Forget the id of an event whose outcome is known."""
+        self._given.pop(event.delivery_id, None)
+        self._repeated.discard(event.delivery_id)
+
+
+class EntryWriter:
+    """Packs events as commands that add them to a stream.
+
+    Args:
+        is_idempotent: name every event to the server, so that it drops repeated ones.
+        ids: who gives entry ids; None: the server.
+    """
+
+    def __init__(
+        self,
+        settings: RedisSettings,
+        delivery: EventBusSettings,
+        *,
+        is_idempotent: bool = False,
+        ids: EntryIds | None = None,
+    ) -> None:
+        self._settings = settings
+        self._delivery = delivery
+        self._is_idempotent = is_idempotent and delivery.message_id != "off"
+        self._ids = ids
+        self._headers = Headers(settings.static_headers, settings.meta_headers_prefix)
+        self._fields: PerSeries[Words] = PerSeries(self._make_fields)
+
+    def pack(self, stream: str, events: Sequence[Event]) -> list[bytes]:
+        """Return one command per event; the last one trims the stream."""
+        if self._ids is None and not self._is_idempotent:
+            packed = self._pack_plain(stream, events)
+        else:
+            packed = [pack(words) for words in self._words(stream, events, ())]
+        if trim := self._trim():
+            (words,) = self._words(stream, events[-1:], trim)
+            packed[-1] = pack(words)
+        return packed
+
+    def _pack_plain(self, stream: str, events: Sequence[Event]) -> list[bytes]:
+        head = ("XADD", stream, SERVER_MAKES_ID, self._settings.data_field)
+        fields = self._fields
+        return [
+            pack(
+                (
+                    *head,
+                    event.data,
+                    *event.series.derived[fields],
+                    EVENT_ID,
+                    event.event_id,
+                    DELIVERY_ID,
+                    event.delivery_id,
+                )
+            )
+            for event in events
+        ]
+
+    def _words(self, stream: str, events: Sequence[Event], trim: Words) -> Iterator[Words]:
+        for event in events:
+            yield (
+                "XADD",
+                stream,
+                *self._idempotence(event),
+                *trim,
+                SERVER_MAKES_ID if self._ids is None else self._ids.give(stream, event),
+                self._settings.data_field,
+                event.data,
+                *self._fields[event.series],
+                EVENT_ID,
+                event.event_id,
+                DELIVERY_ID,
+                event.delivery_id,
+            )
+
+    def _idempotence(self, event: Event) -> Words:
+        name = message_id(event, self._delivery.message_id)
+        if not self._is_idempotent or name is None:
+            return ()
+        return ("IDMP", self._delivery.producer_id, name)
+
+    def _trim(self) -> Words:
+        settings = self._settings
+        how = "=" if settings.trim_exact else "~"
+        if settings.max_length:
+            return ("MAXLEN", how, str(settings.max_length))
+        if settings.max_age_ms:
+            return ("MINID", how, str(time.time_ns() // 1_000_000 - settings.max_age_ms))
+        return ()
+
+    def _make_fields(self, series: Series) -> Words:
+        """Return names and values in turn, without the names that entries need themselves."""
+        own = (self._settings.data_field, EVENT_ID, DELIVERY_ID)
+        pairs = (pair for pair in self._headers.shared(series) if pair[0] not in own)
+        return tuple(word for pair in pairs for word in pair)

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bronze import START_US, SYMBOLS, book_change, encode, trade
-from tardis_machine.lake.ingest import bronze_batch
-from tardis_machine.lake.refine import refine_writer
-from tardis_machine.lake.serve import serve_writer
+from tardis_machine.lake.bronze.ingest import bronze_batch
+from tardis_machine.lake.gold.build import serve_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.lake.spark import open_session
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.silver.refine import refine_writer
+from tardis_machine.lake.spark.session import open_session
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES, TRADES
 from tardis_machine.model.control import NormalizedRecord

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.settings import SparkSettings
-from tardis_machine.lake.spark import open_session
+from tardis_machine.lake.spark.session import open_session
 from tests.lake.events import encoded, of_every_case
 from tests.lake.lakes import Lake
 

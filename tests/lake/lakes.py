@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyspark.sql import Column, SparkSession
 
-from tardis_machine.lake.refine import SPLIT_ROWS, refine_writer
-from tardis_machine.lake.serve import serve_writer
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.gold.build import serve_writer
+from tardis_machine.lake.silver.refine import SPLIT_ROWS, refine_writer
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import table_named
 from tardis_machine.lake.tables.bronze import EVENTS
 from tests.lake.events import bronze_rows

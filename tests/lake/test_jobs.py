@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.inventory import list_tables
 from tardis_machine.lake.jobs import ALL, Job, JobSettings, Stage
+from tardis_machine.lake.query.inventory import list_tables
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.registry import PublishingSettings, make_sink

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.sql import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.kafka.settings import KafkaSettings

@@ -16,17 +16,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.errors import LakeError
 from tardis_machine.lake.failures import explained
-from tardis_machine.lake.ingest import ingest_writer, stream_bronze
+from tardis_machine.lake.gold.build import serve_writer
 from tardis_machine.lake.progress import ProgressListener
-from tardis_machine.lake.refine import refine_writer
-from tardis_machine.lake.serve import serve_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.lake.spark import open_session
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.silver.refine import refine_writer
+from tardis_machine.lake.spark.session import open_session
+from tardis_machine.lake.store.store import Store
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.sinks.registry import PublishingSettings
 from tardis_machine.telemetry.metrics import Metrics

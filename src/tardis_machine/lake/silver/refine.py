@@ -15,14 +15,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
 from tardis_machine.lake.gold.windows import minute_of
-from tardis_machine.lake.log_stats import Times
-from tardis_machine.lake.silver import (
+from tardis_machine.lake.silver.rows import (
     PROBLEM,
     first_per_event,
     refused_rows,
     silver_rows,
 )
-from tardis_machine.lake.store import Store, Transaction, between_days, between_times
+from tardis_machine.lake.store.log_stats import Times
+from tardis_machine.lake.store.store import Store, Transaction, between_days, between_times
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY
 from tardis_machine.lake.tables.silver import QUARANTINE, TOUCHED_MINUTES

@@ -7,8 +7,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tardis_machine.lake.decode import bronze_columns, payload_columns
-from tardis_machine.lake.schemas import arrow_field, spark_field
+from tardis_machine.lake.bronze.decode import bronze_columns, payload_columns
+from tardis_machine.lake.spark.schemas import arrow_field, spark_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, UNKNOWN
 from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUARANTINE

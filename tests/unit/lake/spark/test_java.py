@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.lake.errors import JavaNotFoundError
-from tardis_machine.lake.java import find_java_home
+from tardis_machine.lake.spark.java import find_java_home
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from tardis_machine.lake.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.errors import TableVersionError
-from tardis_machine.lake.log_stats import Times, files_with, known_times
-from tardis_machine.lake.schemas import spark_schema
+from tardis_machine.lake.spark.schemas import spark_schema
+from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
+from tardis_machine.lake.store.log_stats import Times, files_with, known_times
 from tardis_machine.lake.tables import Table
 from tardis_machine.model.time import us_text
 

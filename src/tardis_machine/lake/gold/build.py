@@ -13,12 +13,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.arrow import Values, kernels
-from tardis_machine.lake.changes import changed_rows
 from tardis_machine.lake.gold import bars, coverage, cross_exchange, funding, liquidations, quotes
+from tardis_machine.lake.gold.dirty_minutes import Touched, collect_touched, whole_days
 from tardis_machine.lake.gold.windows import SERIES, in_touched_minutes, of_preferred_capture
-from tardis_machine.lake.log_stats import Times
-from tardis_machine.lake.schemas import arrow_schema
-from tardis_machine.lake.store import Store, between_days, between_times
+from tardis_machine.lake.spark.schemas import arrow_schema
+from tardis_machine.lake.store.changes import changed_rows
+from tardis_machine.lake.store.log_stats import Times
+from tardis_machine.lake.store.store import Store, between_days, between_times
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.gold import (
     BARS,
@@ -37,7 +38,6 @@ from tardis_machine.lake.tables.silver import (
     TOUCHED_MINUTES,
     TRADES,
 )
-from tardis_machine.lake.touched import Touched, collect_touched, whole_days
 from tardis_machine.model.time import DAY_US, civil_from_days
 
 QUERY = "serve"

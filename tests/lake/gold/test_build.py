@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.bronze.series import Origin
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.gold import GOLD_TABLES
 from tests.lake.events import (
     book_change,

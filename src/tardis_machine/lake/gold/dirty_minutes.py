@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
-from tardis_machine.lake.log_stats import Times
+from tardis_machine.lake.store.log_stats import Times
 from tardis_machine.lake.tables.silver import DISCONNECT
 from tardis_machine.model.time import DAY_US, MINUTE_US
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.lake.refine import has_repetitions
-from tardis_machine.lake.silver import (
+from tardis_machine.lake.silver.refine import has_repetitions
+from tardis_machine.lake.silver.rows import (
     PROBLEM,
     checked,
     first_per_event,

@@ -10,8 +10,8 @@ import pytest
 from deltalake import write_deltalake
 
 from tardis_machine.lake.errors import QueryError
-from tardis_machine.lake.inventory import list_tables
-from tardis_machine.lake.query import Query, mentioned_tables
+from tardis_machine.lake.query.inventory import list_tables
+from tardis_machine.lake.query.sql import Query, mentioned_tables
 
 
 @pytest.fixture

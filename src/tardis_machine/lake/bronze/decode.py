@@ -11,10 +11,10 @@ import pyarrow as pa
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.lake.arrow import Values, arrow
 from tardis_machine.lake.arrow import kernels as pc
-from tardis_machine.lake.schemas import arrow_field
+from tardis_machine.lake.bronze.views import CASES, header_view, payload_view, rewrite
+from tardis_machine.lake.spark.schemas import arrow_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, TABLES, Table
 from tardis_machine.lake.tables.bronze import HEADER_COLUMNS, UNKNOWN, UNREADABLE
-from tardis_machine.lake.views import CASES, header_view, payload_view, rewrite
 
 HISTORY = "history"
 ORIGINS = ("", "realtime", "replay", "archive")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tardis_machine.lake.inventory import list_tables
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.inventory import list_tables
+from tardis_machine.lake.query.sql import Query
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY, UNKNOWN, UNREADABLE
 from tardis_machine.lake.tables.silver import EVENT_TABLES

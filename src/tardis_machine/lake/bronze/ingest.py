@@ -6,14 +6,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.bronze.decode import bronze_columns
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.kafka import stream_kafka
 from tardis_machine.lake.buses.rows import RowForm
 from tardis_machine.lake.buses.source import stream_bus
-from tardis_machine.lake.decode import bronze_columns
-from tardis_machine.lake.schemas import arrow_schema, spark_schema
-from tardis_machine.lake.store import TABLE_PROPERTIES, Store
+from tardis_machine.lake.spark.schemas import arrow_schema, spark_schema
+from tardis_machine.lake.store.store import TABLE_PROPERTIES, Store
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
 from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.settings import BusSettings

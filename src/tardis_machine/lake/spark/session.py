@@ -9,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-from tardis_machine.lake.class_archive import ClassArchive, archive_for
 from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.jars import find_jars, spark_home
-from tardis_machine.lake.java import find_java_home
 from tardis_machine.lake.settings import SparkSettings
+from tardis_machine.lake.spark.class_archive import ClassArchive, archive_for
+from tardis_machine.lake.spark.jars import find_jars, spark_home
+from tardis_machine.lake.spark.java import find_java_home
 from tardis_machine.model.errors import MissingExtraError
 
 try:

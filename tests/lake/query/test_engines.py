@@ -8,8 +8,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from tardis_machine.lake.query import Query
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.query.sql import Query
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import TABLES, Table, table_named
 from tests.lake.lakes import Lake
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.lake.errors import JarsError
-from tardis_machine.lake.jars import find_jars, jars_folder
-from tardis_machine.lake.java import find_java_home
 from tardis_machine.lake.settings import SparkSettings
+from tardis_machine.lake.spark.jars import find_jars, jars_folder
+from tardis_machine.lake.spark.java import find_java_home
 
 UNREACHABLE = """\
 <ivysettings>

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.lake.log_stats import Times
+from tardis_machine.lake.gold.dirty_minutes import MAX_SPANS, Touched, collect_touched, whole_days
+from tardis_machine.lake.store.log_stats import Times
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES
-from tardis_machine.lake.touched import MAX_SPANS, Touched, collect_touched, whole_days
 from tardis_machine.model.time import DAY_US, MINUTE_US
 from tests.lake.events import NOON_US
 from tests.lake.frames import at, frame, values

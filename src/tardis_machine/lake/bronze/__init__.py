@@ -1,0 +1,1 @@
+"""Bus to Bronze: the job and its rows."""

@@ -1,0 +1,1 @@
+"""Questions to the tables, answered by DuckDB without Spark."""

@@ -1,0 +1,1 @@
+"""Bronze to Silver: the job, its batches and its rows."""

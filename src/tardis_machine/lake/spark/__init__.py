@@ -1,0 +1,1 @@
+"""How the lake gets its Spark session: Java, jars, schemas."""

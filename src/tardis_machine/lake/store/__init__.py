@@ -1,0 +1,1 @@
+"""The tables on disk: read, append, merge, and what their logs say."""

@@ -32,5 +32,5 @@ def full_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     lake = Lake(spark, tmp_path_factory.mktemp("full") / "lake")
     records = [record for records in of_every_case().values() for record in records]
     lake.deliver(encoded(records))
-    lake.serve()
+    lake.build()
     return lake

@@ -19,9 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.failures import explained
-from tardis_machine.lake.gold.build import serve_writer
+from tardis_machine.lake.errors import LakeError, query_error
+from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.progress import ProgressListener
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.lake.silver.refine import refine_writer
@@ -42,10 +41,10 @@ class Stage(StrEnum):
 
     INGEST = "ingest"
     REFINE = "refine"
-    SERVE = "serve"
+    BUILD = "build"
 
 
-BUILD = (Stage.REFINE, Stage.SERVE)
+SILVER_AND_GOLD = (Stage.REFINE, Stage.BUILD)
 ALL = tuple(Stage)
 
 
@@ -151,8 +150,8 @@ class Job:
         store.spark.streams.addListener(self._listener)
         if stage is Stage.REFINE:
             return refine_writer(store, lake.max_batch_bytes)
-        if stage is Stage.SERVE:
-            return serve_writer(store, lake.max_batch_bytes)
+        if stage is Stage.BUILD:
+            return build_writer(store, lake.max_batch_bytes)
         bus = chosen_bus(self._settings.publishing)
         policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
         return ingest_writer(stream_bronze(store.spark, bus, policy), store, bus.bus)
@@ -176,4 +175,4 @@ def _failures_of(query: StreamingQuery) -> Iterator[None]:
     try:
         yield
     except StreamingQueryException as error:
-        raise explained(query.name, error) from error
+        raise query_error(query.name, error) from error

@@ -11,9 +11,8 @@ import pytest
 from proton import Message
 
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.event_hubs import EventHubsBus
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, BusUnavailableError, DataLossError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.event_hubs.settings import EventHubsSettings
 from tests.contract.bus_readers import (

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.files import FilesBus
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.log import LogError, pack_headers, pack_record, segments
 from tardis_machine.sinks.log_writer import LogWriter

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.kinesis import KinesisBus
 from tardis_machine.lake.buses.kinesis_planner import DAY_MS
 from tardis_machine.lake.buses.kinesis_records import events_of
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.kinesis.aggregation import aggregate
 from tardis_machine.sinks.kinesis.settings import KinesisSettings

@@ -14,12 +14,11 @@ import pytest
 from nats.js import JetStreamContext
 
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.nats import NatsBus
 from tardis_machine.lake.buses.nats_login import login
 from tardis_machine.lake.buses.nats_protocol import parse
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.nats.settings import NatsSettings
 from tests.contract.bus_readers import (

@@ -86,7 +86,7 @@ def test_stream_ends_like_one_batch_over_everything(spark: SparkSession, tmp_pat
     stream, batch = Lake(spark, tmp_path / "stream"), Lake(spark, tmp_path / "batch")
     first, second = deliveries()
     stream.deliver(first)
-    stream.serve()
+    stream.build()
     assert stream.values("gold.bars", "interval", "open", "close", "trades", "volume") == [
         ("1d", 100.0, 110.0, 5, 10.0),
         ("1d", 102.0, 102.0, 1, 1.0),
@@ -106,12 +106,12 @@ def test_stream_ends_like_one_batch_over_everything(spark: SparkSession, tmp_pat
         ("5m", 110.0, 110.0, 1, 5.0),
     ]
     stream.deliver(second)
-    stream.serve()
+    stream.build()
     check_corrected(stream)
     batch.append(first)
     batch.append(second)
     batch.refine()
-    batch.serve()
+    batch.build()
     assert gold(stream) == gold(batch)
 
 
@@ -145,9 +145,9 @@ def check_corrected(lake: Lake) -> None:
 
 def test_disconnect_counts_for_every_series_of_its_exchange(lake: Lake) -> None:
     lake.deliver(encoded([trade(1), trade(1, symbol="ETHUSD"), trade(61), book_change(2)]))
-    lake.serve()
+    lake.build()
     lake.deliver(encoded([disconnect(30), disconnect(31, symbols=["ETHUSD"])]))
-    lake.serve()
+    lake.build()
     assert lake.values("gold.coverage", "symbol", "data_type", "events", "disconnects") == [
         ("ETHUSD", "trade", 1, 2),
         ("XBTUSD", "book_change", 1, 1),
@@ -156,7 +156,7 @@ def test_disconnect_counts_for_every_series_of_its_exchange(lake: Lake) -> None:
     ]
     written = version(lake)
     lake.deliver(encoded([trade(1), disconnect(30)]))
-    lake.serve()
+    lake.build()
     assert version(lake) == written
 
 

@@ -1,11 +1,11 @@
-"""Touched minutes: which time to read again, and which series."""
+"""Dirty minutes: which time to read again, and which series."""
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.lake.gold.dirty_minutes import MAX_SPANS, Touched, collect_touched, whole_days
-from tardis_machine.lake.store.log_stats import Times
+from tardis_machine.lake.gold.dirty_minutes import MAX_SPANS, DirtyMinutes, collect_dirty
+from tardis_machine.lake.store.times import Times, whole_days
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES
 from tardis_machine.model.time import DAY_US, MINUTE_US
 from tests.lake.events import NOON_US
@@ -31,12 +31,12 @@ def test_minutes_are_kept_once_and_spanned_by_day(spark: SparkSession) -> None:
         *minutes("quote", 7),
         *minutes("disconnect", 9, symbol=""),
     ]
-    touched = collect_touched(frame(spark, TOUCHED_MINUTES, rows))
-    assert touched.times("trade") == [span(0, 5), span(tomorrow, tomorrow)]
-    assert touched.span("trade", "quote") == span(0, tomorrow)
-    assert touched.has("quote", "liquidation")
-    assert not touched.has("liquidation")
-    assert values(touched.of(spark, "trade", "disconnect"), "minute", "symbol") == [
+    dirty = collect_dirty(frame(spark, TOUCHED_MINUTES, rows))
+    assert dirty.times("trade") == [span(0, 5), span(tomorrow, tomorrow)]
+    assert dirty.span("trade", "quote") == span(0, tomorrow)
+    assert dirty.has("quote", "liquidation")
+    assert not dirty.has("liquidation")
+    assert values(dirty.of(spark, "trade", "disconnect"), "minute", "symbol") == [
         (0.0, "XBTUSD"),
         (120.0, "ETHUSD"),
         (300.0, "XBTUSD"),
@@ -47,8 +47,8 @@ def test_minutes_are_kept_once_and_spanned_by_day(spark: SparkSession) -> None:
 
 def test_many_days_become_one_time() -> None:
     days = [Times(day * DAY_US, day * DAY_US + MINUTE_US - 1) for day in range(MAX_SPANS + 1)]
-    touched = Touched(pa.table({}), {"trade": days})
-    assert touched.times("trade") == [Times(0, MAX_SPANS * DAY_US + MINUTE_US - 1)]
+    dirty = DirtyMinutes(pa.table({}), {"trade": days})
+    assert dirty.times("trade") == [Times(0, MAX_SPANS * DAY_US + MINUTE_US - 1)]
 
 
 def test_whole_days_hold_their_last_microsecond() -> None:

@@ -11,8 +11,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tardis_machine.cli import main
+from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.query.quality import check_lake
-from tardis_machine.lake.spark.schemas import arrow_schema
 from tardis_machine.lake.tables import table_named
 from tests.lake.lakes import Lake
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.lake.silver.refine import has_repetitions
+from tardis_machine.lake.silver.plan import has_repetitions
 from tardis_machine.lake.silver.rows import (
     PROBLEM,
     checked,
     first_per_event,
-    refused_rows,
+    quarantine_rows,
     silver_rows,
 )
 from tardis_machine.lake.tables import SILVER_BY_CASE
@@ -96,10 +96,10 @@ def test_repetitions_are_found(spark: SparkSession) -> None:
     assert has_repetitions(bronze_rows(spark, [*once, *encoded([trade(1)])]))
 
 
-def test_refused_rows_keep_their_bytes_and_coordinates(spark: SparkSession) -> None:
+def test_quarantine_rows_keep_their_bytes_and_coordinates(spark: SparkSession) -> None:
     bad = encoded([trade(1, float("nan"))])[0]
     rows = bronze_rows(spark, [*encoded([trade(1)]), bad], partition="7")
-    refused = rows.transform(refused_rows, "trade")
+    refused = rows.transform(quarantine_rows, "trade")
     assert refused.columns == list(QUARANTINE.column_names)
     columns = ("reason", "bus", "stream", "partition", "position", "symbol", "envelope")
     reason = "price or amount is not a number"
@@ -108,7 +108,7 @@ def test_refused_rows_keep_their_bytes_and_coordinates(spark: SparkSession) -> N
 
 def test_unread_rows_say_why(spark: SparkSession) -> None:
     rows = bronze_rows(spark, [None, b"", b"\xff"])
-    refused = rows.transform(refused_rows, "unreadable")
+    refused = rows.transform(quarantine_rows, "unreadable")
     assert values(refused, "position", "reason") == [
         ("0", "null record"),
         ("1", "empty record"),

@@ -9,11 +9,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.errors import TableVersionError
-from tardis_machine.lake.spark.schemas import arrow_schema
 from tardis_machine.lake.store.changes import CHANGE, changed_rows
-from tardis_machine.lake.store.log_stats import Times, files_with, known_times
+from tardis_machine.lake.store.log_stats import files_with, known_times
 from tardis_machine.lake.store.store import Store, Transaction
+from tardis_machine.lake.store.times import Times
 from tardis_machine.lake.tables.gold import LIQUIDATIONS_1M
 from tardis_machine.lake.tables.silver import TRADES
 from tests.lake.events import NOON_US, SECOND_US

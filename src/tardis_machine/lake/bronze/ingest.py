@@ -1,57 +1,30 @@
-"""Bus to Bronze: append every record, exactly once, readable or not."""
+"""The job from a bus to Bronze: append every record exactly once, readable or not."""
 
-from collections.abc import Iterator
-
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tardis_machine.lake.bronze.decode import bronze_columns
+from tardis_machine.lake.bronze.rows import ENVELOPE, bronze_batch, bronze_events
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.kafka import stream_kafka
 from tardis_machine.lake.buses.rows import RowForm
 from tardis_machine.lake.buses.source import stream_bus
-from tardis_machine.lake.spark.schemas import arrow_schema, spark_schema
+from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.store import TABLE_PROPERTIES, Store
-from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
+from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.sinks.kafka.settings import KafkaSettings
 from tardis_machine.sinks.settings import BusSettings
 
 QUERY = "ingest"
-VALUE = "envelope"
 WRITER_PROPERTIES = {
-    # Nobody looks for events in Bronze by other columns, and statistics cost as much as writing.
+    # Bronze is filtered by no other column, and statistics cost as much as writing.
     "spark.databricks.delta.properties.defaults.dataSkippingStatsColumns": "local_ts",
-    # Values that hardly repeat: a dictionary would be filled and then thrown away.
+    # Nearly unique values: Parquet would build a dictionary and then discard it.
     **{
         f"parquet.enable.dictionary#{name}": "false"
-        for name in ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", VALUE)
+        for name in ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", ENVELOPE)
     },
 }
-
-
-def bronze_batch(records: pa.RecordBatch) -> pa.RecordBatch:
-    """Turn records of a bus (its columns and `envelope`) into rows of `bronze.events`."""
-    schema = arrow_schema(EVENTS)
-    bus_times = records.column("bus_ts").cast(schema.field("bus_ts").type)
-    decoded = bronze_columns(records.column(VALUE), bus_times)
-    passed = {name: records.column(name) for name in (*_BUS_NAMES, VALUE)}
-    columns = {**decoded, **passed}
-    arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-_BUS_NAMES = tuple(column.name for column in BUS_COLUMNS)
-
-
-def _bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return map(bronze_batch, batches)
-
-
-def bronze_events(records: DataFrame) -> DataFrame:
-    """Return rows of `bronze.events` for records of a bus."""
-    return records.mapInArrow(_bronze_batches, spark_schema(EVENTS))
 
 
 def stream_bronze(spark: SparkSession, bus: BusSettings, policy: ReadPolicy) -> DataFrame:

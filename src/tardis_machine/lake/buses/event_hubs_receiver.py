@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from azure.eventhub import EventData, EventHubConsumerClient
 
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.base import Outcome
 from tardis_machine.sinks.event_hubs.client import run_aside, within
 from tardis_machine.sinks.event_hubs.connections import (

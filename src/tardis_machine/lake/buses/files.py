@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from tardis_machine.lake.buses.client import BusClient, Loss, Page, Planner, ReadPolicy, Span
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.files_places import (
     Place,
     blocks_after,
@@ -23,6 +22,7 @@ from tardis_machine.lake.buses.files_places import (
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.rows import make_rows
+from tardis_machine.lake.errors import BusError
 from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.log import RECORD_HEADER, LogError, open_segment, payloads_of, segments
 

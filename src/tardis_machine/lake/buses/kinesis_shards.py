@@ -9,8 +9,8 @@ import botocore.session  # type: ignore[import-untyped]
 from botocore.config import Config  # type: ignore[import-untyped]
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.model.errors import SinkUnavailableError
 from tardis_machine.sinks.kinesis.errors import EXPIRED, NOT_FOUND, code_of, explained
 from tardis_machine.sinks.kinesis.settings import KinesisSettings

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats_protocol import Message, NatsConnection
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.nats.settings import NatsSettings
 
 PULL_MESSAGES = 5000

@@ -8,7 +8,7 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 
-from tardis_machine.lake.buses.errors import BusError
+from tardis_machine.lake.errors import BusError
 from tardis_machine.sinks.nats.settings import NatsSettings
 
 _BLOCK = re.compile(r"-{3,}BEGIN [^-]+-{3,}\s+(\S+)\s+-{3,}END")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats_login import login, tls_context, wants_tls
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.version import __version__
 

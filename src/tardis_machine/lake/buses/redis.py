@@ -13,11 +13,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from tardis_machine.lake.buses.client import BusClient, Loss, Page, Planner, ReadPolicy, Span
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.redis_streams import EntryId, StreamState, entry_rows
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.model.errors import SinkUnavailableError
 from tardis_machine.sinks.base import Outcome
 from tardis_machine.sinks.redis.link import Link, connection_options, pack

@@ -1,4 +1,4 @@
-"""The minutes that a batch touched: which rows to read again, and which windows to write."""
+"""Dirty minutes: those in which Silver changed, so that Gold must be computed again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,59 +7,49 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
-from tardis_machine.lake.store.log_stats import Times
+from tardis_machine.lake.store.times import Times, spanning
 from tardis_machine.lake.tables.silver import DISCONNECT
-from tardis_machine.model.time import DAY_US, MINUTE_US
+from tardis_machine.model.time import MINUTE_US
 
 MAX_SPANS = 32
+"""More spans than this are read as one, from the first to the last."""
 
 
 @dataclass(frozen=True)
-class Touched:
-    """Touched minutes per payload case, in the memory of the driver: few, and needed often."""
+class DirtyMinutes:
+    """Dirty minutes per payload case, in the memory of the driver: few, and used often."""
 
     minutes: Values
     """An Arrow table of payload case, exchange, symbol and minute; a null symbol means all."""
     spans: Mapping[str, Sequence[Times]]
-    """From the first to the last touched minute of each day, per payload case."""
+    """From the first to the last dirty minute of each day, per payload case."""
 
     def has(self, *cases: str) -> bool:
-        """Say whether any of the cases is touched."""
+        """Say whether any of the payload cases has a dirty minute."""
         return any(case in self.spans for case in cases)
 
     def of(self, spark: SparkSession, *cases: str) -> DataFrame:
-        """Return exchange, symbol and minute of some cases, each once."""
-        is_meant = kernels.is_in(self.minutes["payload_case"], arrow.array(cases))
-        groups = self.minutes.filter(is_meant).group_by(["exchange", "symbol", "minute"])
+        """Return exchange, symbol and minute of some payload cases, each once."""
+        is_wanted = kernels.is_in(self.minutes["payload_case"], arrow.array(cases))
+        groups = self.minutes.filter(is_wanted).group_by(["exchange", "symbol", "minute"])
         return spark.createDataFrame(groups.aggregate([]))
 
     def times(self, *cases: str) -> list[Times]:
-        """Return when the touched minutes of some cases are: per day, or from first to last."""
+        """Return the spans that contain the dirty minutes of some payload cases."""
         found = [times for case in cases for times in self.spans.get(case, ())]
-        return found if len(found) <= MAX_SPANS else [merged(found)]
+        return found if len(found) <= MAX_SPANS else [spanning(found)]
 
     def span(self, *cases: str) -> Times:
-        """Return the time from the first to the last touched minute of some cases."""
-        return merged(self.times(*cases))
+        """Return the span from the first to the last dirty minute of some payload cases."""
+        return spanning(self.times(*cases))
 
 
-def collect_touched(minutes: DataFrame) -> Touched:
+def collect_dirty(minutes: DataFrame) -> DirtyMinutes:
     """Collect rows of `silver.touched_minutes`."""
-    # A disconnect concerns every symbol of its exchange.
+    # A disconnect affects every symbol of its exchange.
     symbol = F.when(F.col("payload_case") != DISCONNECT, F.col("symbol")).alias("symbol")
     found = minutes.select("payload_case", "exchange", symbol, "minute").distinct().toArrow()
-    return Touched(found, find_spans(found))
-
-
-def merged(spans: Sequence[Times]) -> Times:
-    """Return the shortest time that holds all others."""
-    return Times(min(span.first_us for span in spans), max(span.last_us for span in spans))
-
-
-def whole_days(times: Times) -> Times:
-    """Return the time from the start of the first to the end of the last day."""
-    first_us, last_us = (time_us - time_us % DAY_US for time_us in times)
-    return Times(first_us, last_us + DAY_US - 1)
+    return DirtyMinutes(found, find_spans(found))
 
 
 def find_spans(minutes: Values) -> dict[str, list[Times]]:

@@ -7,8 +7,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
-from tardis_machine.lake.bronze.decode import bronze_columns, payload_columns
-from tardis_machine.lake.spark.schemas import arrow_field, spark_field
+from tardis_machine.lake.arrow import arrow_field
+from tardis_machine.lake.bronze.headers import bronze_columns
+from tardis_machine.lake.silver.payloads import payload_columns
+from tardis_machine.lake.spark.schemas import spark_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS, UNKNOWN
 from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUARANTINE
@@ -101,7 +103,7 @@ def first_per_event(rows: DataFrame, table: Table) -> DataFrame:
     return ranked.where(F.col("rank") == 1).drop("rank")
 
 
-def refused_rows(events: DataFrame, case: str) -> DataFrame:
+def quarantine_rows(events: DataFrame, case: str) -> DataFrame:
     """Return rows of `silver.quarantine` for what does not become a row of the case's table."""
     if case in SILVER_BY_CASE:
         keep = (*_BUS_NAMES, "payload_case", "envelope")

@@ -1,9 +1,7 @@
-"""Spark and Arrow schemas, derived from the table declarations."""
+"""Spark schemas, derived from the table declarations."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import types as spark
 
 from tardis_machine.lake.tables import Column, ColumnType, Table
@@ -20,18 +18,6 @@ _SPARK: Mapping[ColumnType, spark.DataType] = {
     ColumnType.DOUBLES: spark.ArrayType(spark.DoubleType()),
     ColumnType.STRINGS: spark.ArrayType(spark.StringType()),
 }
-_ARROW: Mapping[ColumnType, pa.DataType] = {
-    ColumnType.STRING: pa.string(),
-    ColumnType.INT: pa.int32(),
-    ColumnType.BIGINT: pa.int64(),
-    ColumnType.DOUBLE: pa.float64(),
-    ColumnType.BOOLEAN: pa.bool_(),
-    ColumnType.DATE: pa.date32(),
-    ColumnType.TIMESTAMP: pa.timestamp("us", "UTC"),
-    ColumnType.BINARY: pa.binary(),
-    ColumnType.DOUBLES: pa.list_(pa.float64()),
-    ColumnType.STRINGS: pa.list_(pa.string()),
-}
 
 
 def spark_schema(table: Table) -> spark.StructType:
@@ -47,13 +33,3 @@ def spark_field(column: Column) -> spark.StructField:
     """
     comment = f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
     return spark.StructField(column.name, _SPARK[column.type], metadata={"comment": comment})
-
-
-def arrow_schema(table: Table) -> pa.Schema:
-    """Return the schema for Arrow."""
-    return pa.schema([arrow_field(column) for column in table.columns])
-
-
-def arrow_field(column: Column) -> "pa.Field[Any]":
-    """Return one column for Arrow."""
-    return pa.field(column.name, _ARROW[column.type])

@@ -6,7 +6,6 @@ DataFrame API, so that it runs the same in a local session, on a cluster and ove
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -17,9 +16,9 @@ from pyspark.sql.types import StructType
 from tardis_machine.lake.errors import TableVersionError
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
-from tardis_machine.lake.store.log_stats import Times, files_with, known_times
+from tardis_machine.lake.store.log_stats import files_with, known_times
+from tardis_machine.lake.store.times import Times, between_times
 from tardis_machine.lake.tables import Table
-from tardis_machine.model.time import us_text
 
 _MISSING_TABLE = {"PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
 TABLE_PROPERTIES = {
@@ -219,18 +218,3 @@ def _insert(table: Table) -> str:
     columns = ", ".join(table.column_names)
     values = ", ".join(f"s.{name}" for name in table.column_names)
     return f"INSERT ({columns}) VALUES ({values})"  # noqa: S608
-
-
-def between_days(column: str, first: date, last: date) -> str:
-    """Return a condition with literal bounds on a date of the target table."""
-    return f"t.{column} BETWEEN DATE '{first}' AND DATE '{last}'"
-
-
-def between_times(column: str, times: Times) -> str:
-    """Return a condition with literal bounds, both included, on a time of the target table."""
-    return f"t.{column} BETWEEN {time_literal(times.first_us)} AND {time_literal(times.last_us)}"
-
-
-def time_literal(time_us: int) -> str:
-    """Return a time as SQL, the same in every time zone."""
-    return f"TIMESTAMP '{us_text(time_us)}'"

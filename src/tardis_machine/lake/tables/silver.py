@@ -239,4 +239,10 @@ EVENT_TABLES = (
     TRADE_BARS,
     CONTROL_EVENTS,
 )
-"""The tables that hold payload cases; together they hold every case once."""
+"""The tables of events; each payload case is in exactly one of them."""
+
+QUOTE_TABLES = (QUOTES, BOOK_TICKERS, BOOK_SNAPSHOTS)
+"""Sources of best bid and ask for Gold; of two sources in one minute, the first is used."""
+
+QUOTE_CASES = tuple(case for table in QUOTE_TABLES for case in table.cases)
+"""The payload cases of those tables."""

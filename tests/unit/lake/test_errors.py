@@ -1,8 +1,11 @@
 """What a failed query says to a person."""
 
-from tardis_machine.lake.buses.errors import BusUnavailableError
-from tardis_machine.lake.errors import DataLossError, LakeError
-from tardis_machine.lake.failures import explained
+from tardis_machine.lake.errors import (
+    BusUnavailableError,
+    DataLossError,
+    LakeError,
+    query_error,
+)
 
 TRACE = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_STREAMING_DATA_SOURCE_\
@@ -21,29 +24,29 @@ set the source option failOnDataLoss to false.
 
 
 def test_error_of_a_reader_is_told_without_its_trace() -> None:
-    error = explained("ingest-redis", RuntimeError(TRACE))
+    error = query_error("ingest-redis", RuntimeError(TRACE))
     assert isinstance(error, DataLossError)
     expected = "ingest-redis stopped: bronze, partition 0 was deleted and made anew: so it is."
     assert str(error) == expected
 
 
 def test_server_that_is_away_is_told_from_other_failures() -> None:
-    text = TRACE.replace("errors.DataLossError", "buses.errors.BusUnavailableError")
-    assert isinstance(explained("ingest-redis", RuntimeError(text)), BusUnavailableError)
+    text = TRACE.replace("errors.DataLossError", "errors.BusUnavailableError")
+    assert isinstance(query_error("ingest-redis", RuntimeError(text)), BusUnavailableError)
 
 
 def test_loss_in_kafka_says_how_to_go_on() -> None:
-    error = explained("ingest-kafka", RuntimeError(KAFKA))
+    error = query_error("ingest-kafka", RuntimeError(KAFKA))
     assert isinstance(error, DataLossError)
     assert "--fail-on-data-loss false" in str(error)
 
 
 def test_other_failure_is_told_by_its_cause() -> None:
     text = "Query failed\nat org.x.Y\nCaused by: java.io.IOException: No space left on device\nat z"
-    error = explained("refine", RuntimeError(text))
+    error = query_error("refine", RuntimeError(text))
     assert type(error) is LakeError
     assert str(error) == "refine failed: No space left on device"
 
 
 def test_failure_without_a_cause_is_told_by_its_first_line() -> None:
-    assert str(explained("serve", RuntimeError("it broke\nat x"))) == "serve failed: it broke"
+    assert str(query_error("serve", RuntimeError("it broke\nat x"))) == "serve failed: it broke"

@@ -1,8 +1,8 @@
-"""Partial views of the envelope, so that each stage decodes only what it needs.
+"""Decode columns of envelopes, each stage only the fields it needs.
 
-Protobuf readers skip fields they do not know. A message with some of the field numbers of
-`NormalizedEvent` therefore reads the same bytes, and faster. The views are derived from the
-descriptor of the envelope: there is no second definition that could differ from it.
+Protobuf skips unknown fields. A message type with a subset of the fields of `NormalizedEvent`
+(a view) therefore decodes the same bytes, and faster. The views are derived from the descriptor of
+the envelope, so there is no second definition to keep in step.
 """
 
 from functools import cache
@@ -20,20 +20,20 @@ from tardis_machine.lake.arrow import Values, arrow, kernels
 EVENT: Any = pb.NormalizedEvent.DESCRIPTOR
 CASES: tuple[Any, ...] = tuple(EVENT.oneofs_by_name["payload"].fields)
 _SKIPPED_IN_HEADER = {"meta", *(case.name for case in CASES)}
-# What the identity and the event time need of a payload.
-_PEEKED = ("timestamp", "name")
+# Payload fields that identity and event time are made of.
+_IN_HEADER = ("timestamp", "name")
 _PACKAGE = "tardis_machine.views"
 _FILE = "tardis_machine/views.proto"
 
 
 class View:
-    """Decodes a column of envelopes into the columns of one view, as fast as it can."""
+    """Decodes a column of envelopes into the columns of one view."""
 
     def __init__(self, handler: Any) -> None:
         self._handler = handler
 
     def read(self, envelopes: Values) -> tuple[pa.RecordBatch, Values]:
-        """Return one row per envelope, and which rows are no envelope (their columns are empty)."""
+        """Return one row per envelope, and which rows cannot be decoded: their columns are null."""
         is_bad = kernels.equal(kernels.binary_length(envelopes), 0).fill_null(True)
         try:
             return self._handler.array_to_record_batch(envelopes), is_bad
@@ -41,17 +41,16 @@ class View:
             return self._read_each(envelopes, is_bad)
 
     def _read_each(self, envelopes: Values, is_bad: Values) -> tuple[pa.RecordBatch, Values]:
-        """Let the reference decoder judge every row, since one bad row fails a whole column."""
+        """Decode row by row with the protobuf library: one bad row fails the whole column."""
         simple = arrow.array(map(rewrite, envelopes.to_pylist()), pa.binary())
         batch = self._handler.array_to_record_batch(simple)
         return batch, kernels.or_(is_bad, simple.is_null())
 
 
 def rewrite(envelope: bytes | None) -> bytes | None:
-    """Return an envelope in its simplest form, or None when it is none.
+    """Return an envelope re-encoded by the protobuf library, or None when it cannot be decoded.
 
-    The reference decoder decides. Fields of a newer producer are left out, and of two payloads the
-    last one counts.
+    Fields of a newer schema are dropped, and of two payloads the last one is kept.
     """
     try:
         event = pb.NormalizedEvent.FromString(envelope or b"")
@@ -100,7 +99,7 @@ def _view_file() -> descriptor_pb2.FileDescriptorProto:
     header.field.extend(field for name, field in fields.items() if name not in _SKIPPED_IN_HEADER)
     for case in CASES:
         peek = file.message_type.add(name=f"Peek_{case.name}")
-        peek.field.extend(f for f in _fields_of(case.message_type) if f.name in _PEEKED)
+        peek.field.extend(f for f in _fields_of(case.message_type) if f.name in _IN_HEADER)
         only = file.message_type.add(name=f"Only_{case.name}")
         only.field.append(fields[case.name])
         header.field.append(fields[case.name])
@@ -109,7 +108,7 @@ def _view_file() -> descriptor_pb2.FileDescriptorProto:
 
 
 def _fields_of(message: Any) -> list[descriptor_pb2.FieldDescriptorProto]:
-    """Return copies of a message's fields, outside of any oneof: a view sees each by itself."""
+    """Return copies of the fields of a message, outside of any oneof."""
     copy = descriptor_pb2.DescriptorProto()
     message.CopyToProto(copy)
     for field in copy.field:

@@ -1,7 +1,7 @@
-"""Arrow as the lake uses it: columns of any type.
+"""Arrow schemas of the tables, and pyarrow for columns of any type.
 
-The published stubs type every kernel for every array class, which no generic function over columns
-can satisfy; here columns and kernels are untyped on purpose, and only here.
+The published type stubs declare every kernel per array class, which no function over columns of any
+type can satisfy. So columns and kernels are untyped, and only here.
 """
 
 from collections.abc import Mapping
@@ -36,10 +36,10 @@ _ARROW: Mapping[ColumnType, pa.DataType] = {
 
 
 def arrow_schema(table: Table) -> pa.Schema:
-    """Return the schema for Arrow."""
+    """Return the Arrow schema of a table."""
     return pa.schema([arrow_field(column) for column in table.columns])
 
 
 def arrow_field(column: Column) -> "pa.Field[Any]":
-    """Return one column for Arrow."""
+    """Return one column as an Arrow field."""
     return pa.field(column.name, _ARROW[column.type])

@@ -84,7 +84,7 @@ def test_answer_goes_to_a_file(
     ("sql", "flags", "message"),
     [
         ("select * from silver.trade", (), "Unknown table 'silver.trade'. Did you mean"),
-        ("selec 1", (), "DuckDB refuses this query: Parser Error"),
+        ("selec 1", (), "DuckDB rejected the query: Parser Error"),
         ("select prise from silver.trades", (), 'Candidate bindings: "price"'),
         ("select cast(exchange as int) from silver.trades", (), "Could not convert string"),
         ("/* nothing */", (), "Use a select statement."),
@@ -112,7 +112,7 @@ def test_failure_while_rows_come_is_explained(
     lake: str, format_: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ask(lake, "select exchange::int from silver.trades", "--format", format_) == 2
-    assert "DuckDB refuses this query: Conversion Error" in capsys.readouterr().err
+    assert "DuckDB rejected the query: Conversion Error" in capsys.readouterr().err
 
 
 def test_missing_lake_says_how_to_build_one(

@@ -78,8 +78,11 @@ def test_damage_is_an_error(root: Path, name: str, capsys: pytest.CaptureFixture
 
 
 WARNINGS: dict[str, tuple[str, Callable[[Row], Row]]] = {
-    "unread events": ("bronze.events", lambda _: {"payload_case": "unknown", "position": "new"}),
-    "clocks apart": (
+    "undecodable events": (
+        "bronze.events",
+        lambda _: {"payload_case": "unknown", "position": "new"},
+    ),
+    "clock skew": (
         "silver.trades",
         lambda row: {"symbol": "SKEWED", "event_ts": row["local_ts"] + 2 * MINUTE},
     ),
@@ -104,6 +107,6 @@ def test_refused_events_are_counted_by_reason(root: Path) -> None:
     rows = [row | {"partition": "0", "position": str(number)} for number in range(3)]
     schema = arrow_schema(table_named("silver.quarantine"))
     write_deltalake(root / "silver" / "quarantine", pa.Table.from_pylist(rows, schema=schema))
-    (finding,) = [each for each in check_lake(str(root)) if each.check.name == "refused events"]
+    (finding,) = [each for each in check_lake(str(root)) if each.check.name == "rejected events"]
     assert (finding.count, finding.is_error) == (3, False)
     assert '"reason":"no symbol"' in finding.examples[0]

@@ -58,7 +58,7 @@ def test_unknown_table_names_the_nearest(lake: str) -> None:
 
 
 def test_bad_sql_says_what_is_wrong(lake: str) -> None:
-    with pytest.raises(QueryError, match="DuckDB refuses this query"):
+    with pytest.raises(QueryError, match="DuckDB rejected the query"):
         Query(lake, "select prise from silver.trades")
 
 

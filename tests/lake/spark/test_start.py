@@ -50,7 +50,7 @@ def test_machine_without_java_is_told_how_to_get_one(tmp_path: Path) -> None:
 def test_folder_without_jars_is_refused(tmp_path: Path) -> None:
     code, said = run(tmp_path, "--files-dir", str(tmp_path), "--jars", str(tmp_path / "empty"))
     assert code == 2
-    assert "empty holds no jars. Give a folder of jars, auto or none." in said
+    assert "empty: no .jar files. Use a folder of jars, auto or none." in said
     assert len(said.splitlines()) == 1
 
 

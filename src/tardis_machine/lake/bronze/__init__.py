@@ -1,1 +1,1 @@
-"""Bus to Bronze: the job and its rows."""
+"""Bus to Bronze: the ingest job, its rows, and the decoding of envelopes."""

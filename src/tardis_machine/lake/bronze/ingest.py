@@ -28,7 +28,7 @@ WRITER_PROPERTIES = {
 
 
 def stream_bronze(spark: SparkSession, bus: BusSettings, policy: ReadPolicy) -> DataFrame:
-    """Return the events of a bus as rows of `bronze.events`, from the oldest on."""
+    """Return the events of a bus as rows of `bronze.events`, starting at the oldest."""
     if isinstance(bus, KafkaSettings):
         return stream_kafka(spark, bus, policy).transform(bronze_events)
     return stream_bus(spark, bus_of(bus), policy, RowForm(spark_schema(EVENTS), bronze_batch))
@@ -37,7 +37,7 @@ def stream_bronze(spark: SparkSession, bus: BusSettings, policy: ReadPolicy) -> 
 def ingest_writer(events: DataFrame, store: Store, bus: str) -> DataStreamWriter:
     """Return the streaming query that appends events; the caller sets its trigger and starts it.
 
-    Each bus has a query, and so a checkpoint, of its own.
+    Each bus has its own query, and so its own checkpoint.
     """
     query = f"{QUERY}-{bus}"
     for name, value in WRITER_PROPERTIES.items():

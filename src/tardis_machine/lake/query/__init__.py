@@ -1,1 +1,1 @@
-"""Questions to the tables, answered by DuckDB without Spark."""
+"""SQL, inventory and quality checks over the tables, with DuckDB and without Spark."""

@@ -1,4 +1,4 @@
-"""What the lake holds: rows, files, size and freshness of every table, without Spark."""
+"""Rows, files, size and last change of every table, from the Delta logs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from tardis_machine.lake.tables import TABLES, Table
 
 @dataclass(frozen=True)
 class TableState:
-    """One table as its log describes it now."""
+    """One table, as of the latest version in its Delta log."""
 
     name: str
     rows: int
@@ -20,11 +20,11 @@ class TableState:
     size_bytes: int
     version: int
     changed_at: datetime
-    """When the newest of its files was written."""
+    """Time at which the newest file was written."""
 
 
 def list_tables(root: str) -> list[TableState]:
-    """Return the state of every table that was ever written, in the order of declaration."""
+    """Return the state of every table that exists, in the order of declaration."""
     states = (_state(root, table) for table in TABLES.values())
     return [state for state in states if state is not None]
 

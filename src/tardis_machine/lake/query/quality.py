@@ -1,7 +1,7 @@
-"""Is the lake sound? Questions to the tables, asked without Spark.
+"""Data quality checks over the tables, without Spark.
 
-A check is a SELECT that returns the rows that should not be there. An error means that a table is
-wrong; a warning, that the data is.
+A check is a SELECT that returns rows that should not exist. An error means that a table is wrong; a
+warning, that the data from the exchange or the bus is.
 """
 
 import json
@@ -19,7 +19,7 @@ EXAMPLES = 3
 
 
 class Severity(StrEnum):
-    """How bad it is when a check finds something."""
+    """What it means when a check finds rows."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -27,21 +27,21 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One question to the tables."""
+    """One quality check."""
 
     table: str
-    """The table that may be wrong; without rows in it the question makes no sense."""
+    """The table to check; the check is skipped while it has no rows."""
     name: str
     severity: Severity
     meaning: str
     """What it means when rows are found, and what to do."""
     sql: str
-    """Returns the rows that should not be there; a column `n` counts several as one row."""
+    """Returns the rows that should not exist; a column `n` stands for that many rows."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer to one question."""
+    """The result of one check."""
 
     check: Check
     count: int
@@ -49,22 +49,22 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Say whether a table is wrong."""
+        """Say whether an error was found."""
         return self.count > 0 and self.check.severity is Severity.ERROR
 
 
 def check_lake(root: str, grace_seconds: float = 0) -> list[Finding]:
-    """Ask every question that the tables of a lake can answer.
+    """Run every check whose table has rows.
 
     Args:
         root: Root of the lake.
-        grace_seconds: Events encoded later than this before now may still be on their way.
+        grace_seconds: Ignore events encoded in the last N seconds; they may still be in flight.
     """
     present = {state.name for state in list_tables(root) if state.rows}
-    return [_ask(root, check) for check in checks(grace_seconds) if check.table in present]
+    return [_run(root, check) for check in checks(grace_seconds) if check.table in present]
 
 
-def _ask(root: str, check: Check) -> Finding:
+def _run(root: str, check: Check) -> Finding:
     counted = Query(root, f"select coalesce(sum(n), 0) as n from ({_numbered(check.sql)})")  # noqa: S608
     count = int(json.loads(next(counted.lines("json")))["n"])
     examples: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ def _numbered(sql: str) -> str:
 
 
 def checks(grace_seconds: float = 0) -> Iterator[Check]:
-    """Yield every question."""
+    """Yield every check."""
     for table in EVENT_TABLES:
         yield _repeated_events(table)
     for case, table in SILVER_BY_CASE.items():
@@ -94,7 +94,7 @@ def _repeated_events(table: Table) -> Check:
         table.name,
         "repeated events",
         Severity.ERROR,
-        "An event stands in the table more than once.",
+        "An event is in the table more than once.",
         f"select {keys}, count(*) - 1 as n from {table.name} group by {keys} "  # noqa: S608
         "having count(*) > 1",
     )
@@ -131,7 +131,7 @@ _GOLD_CHECKS = (
         "gold.bars",
         "every trade counted once",
         Severity.ERROR,
-        "Bars of some interval hold more or fewer trades than the preferred captures of their day.",
+        "Bars of an interval count more or fewer trades than the preferred captures of the day.",
         "select * from (select interval, date, sum(trades) as trades, any_value(expected) as "
         "expected from gold.bars join (select date, sum(events) as expected from gold.coverage "
         "where data_type = 'trade' and is_preferred group by date) using (date) "
@@ -141,7 +141,7 @@ _GOLD_CHECKS = (
         "gold.bars",
         "prices in order",
         Severity.ERROR,
-        "A bar opens or closes outside of its range.",
+        "The open or close of a bar is outside of its low and high.",
         "select exchange, symbol, interval, open_ts, open, high, low, close from gold.bars "
         "where not (low <= least(open, close) and high >= greatest(open, close))",
     ),
@@ -150,25 +150,25 @@ _GOLD_CHECKS = (
 _WARNINGS = (
     Check(
         "silver.quarantine",
-        "refused events",
+        "rejected events",
         Severity.WARNING,
-        "Events that broke a rule; their bytes are kept in the table.",
+        "Events that failed validation; the table keeps their bytes.",
         "select reason, payload_case, count(*) as n from silver.quarantine group by all "
         "order by n desc",
     ),
     Check(
         "bronze.events",
-        "unread events",
+        "undecodable events",
         Severity.WARNING,
-        "Records that are no envelope, or that need a newer version of this package.",
+        "Records that are not envelopes, or that need a newer version of this package.",
         f"select payload_case, bus, stream, count(*) as n from bronze.events "  # noqa: S608
         f"where payload_case in ('{UNKNOWN}', '{UNREADABLE}') group by all",
     ),
     Check(
         "silver.trades",
-        "clocks apart",
+        "clock skew",
         Severity.WARNING,
-        "The exchange's time lies more than a minute after the arrival: a clock is wrong.",
+        "The exchange time is more than a minute after the arrival time: a clock is wrong.",
         "select exchange, count(*) as n from silver.trades "
         "where event_ts > local_ts + interval 1 minute group by all",
     ),

@@ -1,7 +1,7 @@
-"""SQL over the tables without Spark: DuckDB reads the files that the Delta log names.
+"""SQL over the tables without Spark: DuckDB reads the files that the Delta log lists.
 
-Only the tables that a statement mentions are looked up, so the first answer comes in well under a
-second. Tables are read as they are now; nothing is written.
+Only tables that the statement names are opened, so the first result takes well under a second. A
+query reads the latest version of each table; nothing is written.
 """
 
 import csv
@@ -35,7 +35,7 @@ _DUCKDB_TYPES = {
     ColumnType.DOUBLES: "DOUBLE[]",
     ColumnType.STRINGS: "VARCHAR[]",
 }
-"""Column types that DuckDB calls something else."""
+"""Column types with another name in DuckDB."""
 
 _NESTED = frozenset({"list", "array", "struct", "map", "union"})
 
@@ -55,49 +55,49 @@ class Query:
         self._error = duckdb.Error
         self._connection = duckdb.connect()
         self._connection.execute("set timezone = 'UTC'")
-        with self._refusals():
+        with self._errors_of_duckdb():
             for table in mentioned_tables(sql):
                 _register(self._connection, table, root)
-            self._answer = self._connection.sql(sql)
-        if self._answer is None:
-            raise QueryError("The query gives no rows. Use a select statement.")
+            self._result = self._connection.sql(sql)
+        if self._result is None:
+            raise QueryError("The statement returns no rows. Use a select statement.")
 
     def text(self) -> str:
-        """Return the answer as a table for a terminal."""
-        with self._refusals():
-            return str(self._answer)
+        """Return the result as a table for a terminal."""
+        with self._errors_of_duckdb():
+            return str(self._result)
 
     def lines(self, format_: Literal["csv", "json"]) -> Iterator[str]:
-        """Yield the answer as CSV with a header, or as one JSON object per row."""
+        """Yield the result as CSV with a header, or as one JSON object per row."""
         is_json = format_ == "json"
-        with self._refusals():
-            answer = self._answer if is_json else self._answer.project(_flat(self._answer))
+        with self._errors_of_duckdb():
+            result = self._result if is_json else self._result.project(_flat(self._result))
             if not is_json:
-                yield _csv_header(answer.columns)
-            for batch in answer.to_arrow_reader(BATCH_ROWS):
+                yield _csv_header(result.columns)
+            for batch in result.to_arrow_reader(BATCH_ROWS):
                 yield from _json_lines(batch) if is_json else [_csv_text(batch)]
 
     def write_parquet(self, path: Path) -> None:
-        """Write the answer to a file."""
-        with self._refusals():
-            self._answer.write_parquet(str(path), compression="zstd")
+        """Write the result to a Parquet file."""
+        with self._errors_of_duckdb():
+            self._result.write_parquet(str(path), compression="zstd")
 
     @contextmanager
-    def _refusals(self) -> Iterator[None]:
-        """Turn what DuckDB says of a statement, at once or while it runs, into an error of ours."""
+    def _errors_of_duckdb(self) -> Iterator[None]:
+        """Raise errors of DuckDB, at once or while the query runs, as QueryError."""
         try:
             yield
         except UnknownNameError as error:
             raise QueryError(str(error)) from error
         except self._error as error:
-            raise QueryError(f"DuckDB refuses this query: {error}") from error
+            raise QueryError(f"DuckDB rejected the query: {error}") from error
 
 
-def _flat(answer: "duckdb.DuckDBPyRelation") -> str:
-    """Return a projection in which lists and the like are text, as CSV needs them."""
+def _flat(result: "duckdb.DuckDBPyRelation") -> str:
+    """Return a projection with nested columns as text, as CSV needs them."""
     return ", ".join(
         f"cast({name} as varchar) as {name}" if type_.id in _NESTED else name
-        for name, type_ in zip(map(_quoted, answer.columns), answer.types, strict=True)
+        for name, type_ in zip(map(_quoted, result.columns), result.types, strict=True)
     )
 
 
@@ -130,7 +130,7 @@ def mentioned_tables(sql: str) -> list[Table]:
 
 
 def table_files(root: str, table: Table) -> list[str] | None:
-    """Return the files of a table as its log names them now; None when it was never written."""
+    """Return the files in the latest version of a table; None when the table does not exist."""
     try:
         return DeltaTable(f"{root.rstrip('/')}/{table.path}").file_uris()
     except TableNotFoundError:
@@ -142,14 +142,14 @@ def _declaration(column: Column) -> str:
 
 
 def _register(connection: "duckdb.DuckDBPyConnection", table: Table, root: str) -> None:
-    """Make a table answer to its name; one without rows has its columns and no rows."""
+    """Create a view with the name of a table; a missing table is created empty."""
     layer, _, name = table.name.partition(".")
     connection.execute(f"create schema if not exists {layer}")
     files = table_files(root, table)
     if files is None and not any(table_files(root, other) for other in TABLES.values()):
         raise QueryError(
-            f"There is no lake at {root!r}: none of its tables was found. "
-            "Build one with `tardis-machine lake run`, or name another with --lake."
+            f"There is no lake at {root!r}: none of the tables exists. "
+            "Build one with `tardis-machine lake run`, or set --lake to another root."
         )
     if not files:
         columns = ", ".join(map(_declaration, table.columns))

@@ -1,4 +1,4 @@
-"""Bronze rows to Silver rows: decode, check, drop repetitions. Pure functions on DataFrames."""
+"""Bronze rows to Silver rows: decode, validate, deduplicate. Pure functions on DataFrames."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,27 +23,27 @@ _BUS_NAMES = tuple(column.name for column in BUS_COLUMNS)
 
 
 def silver_rows(events: DataFrame, case: str, keep: Sequence[str] = ()) -> DataFrame:
-    """Decode and check the Bronze rows of one case.
+    """Decode and validate the Bronze rows of one payload case.
 
     Args:
         events: Rows of `bronze.events` with that payload case.
         case: The payload case.
-        keep: Further Bronze columns that the result needs.
+        keep: Additional Bronze columns in the result.
 
     Returns:
-        The columns of the Silver table, those to keep, and `problem`: null for a good row.
+        The columns of the Silver table, those to keep, and `problem`: null for a valid row.
     """
     return events.transform(decoded, case, keep).transform(checked, SILVER_BY_CASE[case])
 
 
 def decoded(events: DataFrame, case: str, keep: Sequence[str] = ()) -> DataFrame:
-    """Replace envelopes by the columns of the case's table; `problem` says what cannot be read."""
+    """Decode envelopes to the columns of the Silver table; `problem` says what failed."""
     table = SILVER_BY_CASE[case]
     kept = [c for c in EVENTS.columns if c.name in keep and c.name not in table.column_names]
     columns = [*table.columns, *kept]
     schema = StructType([*map(spark_field, columns), StructField(PROBLEM, StringType())])
     output = pa.schema([*map(arrow_field, columns), pa.field(PROBLEM, pa.string())])
-    # Decoding the header once more costs less than to bring its columns to Python and back.
+    # Decoding the header again costs less than sending its columns to Python and back.
     inputs = dict.fromkeys([*keep, "date", "envelope"])
     return events.select(*inputs).mapInArrow(_decoder(case, output), schema)
 
@@ -64,13 +64,13 @@ def _decoder(
 
 
 def checked(rows: DataFrame, table: Table) -> DataFrame:
-    """Set `problem` to the first rule that a row breaks, unless it has one already."""
-    rules = [F.when(broken, F.lit(reason)) for reason, broken in _rules(table)]
+    """Set `problem` to the first rule that a row violates, unless it is set already."""
+    rules = [F.when(violated, F.lit(reason)) for reason, violated in _rules(table)]
     return rows.withColumn(PROBLEM, F.coalesce(F.col(PROBLEM), *rules))
 
 
 def _rules(table: Table) -> Iterator[tuple[str, Column]]:
-    """Yield reasons to refuse a row, with the condition under which each holds."""
+    """Yield the reasons to reject a row, each with its condition."""
     yield "no exchange", F.col("exchange") == ""
     yield "no local time, or out of range", F.col("local_ts").isNull()
     yield (
@@ -97,23 +97,23 @@ def _has_even_levels() -> Column:
 
 
 def first_per_event(rows: DataFrame, table: Table) -> DataFrame:
-    """Keep one row per identity, the first that was encoded."""
+    """Keep one row per identity, the one encoded first."""
     by_arrival = Window.partitionBy(*table.key).orderBy("ingest_ts")
     ranked = rows.withColumn("rank", F.row_number().over(by_arrival))
     return ranked.where(F.col("rank") == 1).drop("rank")
 
 
 def quarantine_rows(events: DataFrame, case: str) -> DataFrame:
-    """Return rows of `silver.quarantine` for what does not become a row of the case's table."""
+    """Return rows of `silver.quarantine` for the events that are rejected."""
     if case in SILVER_BY_CASE:
         keep = (*_BUS_NAMES, "payload_case", "envelope")
         rows = silver_rows(events, case, keep).withColumnRenamed(PROBLEM, "reason")
     else:
-        rows = events.withColumn("reason", _reason_unread())
+        rows = events.withColumn("reason", _undecodable_reason())
     return rows.where(F.col("reason").isNotNull()).select(*QUARANTINE.column_names)
 
 
-def _reason_unread() -> Column:
+def _undecodable_reason() -> Column:
     return (
         F.when(F.col("payload_case") == UNKNOWN, "no payload that this version knows")
         .when(F.col("envelope").isNull(), "null record")

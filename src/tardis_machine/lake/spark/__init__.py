@@ -1,1 +1,1 @@
-"""How the lake gets its Spark session: Java, jars, schemas."""
+"""The Spark session: Java, jars, class archive and schemas."""

@@ -1,7 +1,7 @@
-"""A class-data archive lets the JVM of a later start skip loading and checking classes.
+"""A class-data sharing (CDS) archive: later JVMs start without loading and verifying classes.
 
-The first JVM that does a whole job writes it while it ends; later ones map it. Archives differ by
-Java, Spark, jars and JVM options, so a stale one is never used, only left behind.
+The first JVM that runs a whole job writes it at exit; later ones map it. The file name depends on
+Java, Spark, jars and JVM options, so an outdated archive is never used.
 """
 
 import struct
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-# The JVM writes the header last: without this number the archive is not complete.
+# The JVM writes the header last: without this magic number the archive is incomplete.
 _COMPLETE = struct.pack("=I", 0xF00BABA8)
 
 
 @dataclass(frozen=True)
 class ClassArchive:
-    """Where the archive of one kind of JVM is, or will be."""
+    """The archive for one combination of Java, jars and options; it may not exist yet."""
 
     path: Path
 
@@ -29,11 +29,11 @@ class ClassArchive:
             return file.read(len(_COMPLETE)) == _COMPLETE
 
     def read_options(self) -> list[str]:
-        """Return the JVM options that map it; a damaged archive is ignored, silently."""
+        """Return the JVM options that use it; the JVM ignores a damaged archive."""
         return [f"-XX:SharedArchiveFile={self.path}", "-Xshare:auto", "-Xlog:cds=off"]
 
     def write_options(self) -> list[str]:
-        """Return the JVM options that write it when the JVM ends."""
+        """Return the JVM options that write it at exit."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         return [f"-XX:ArchiveClassesAtExit={self.path}", "-Xlog:cds=off"]
 

@@ -1,4 +1,4 @@
-"""The jars for Delta and Kafka: resolved once into a cache folder, then only looked up."""
+"""The jars for Delta and Kafka: downloaded once into a cache folder."""
 
 import re
 import shutil
@@ -13,12 +13,12 @@ from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.model.errors import MissingExtraError
 
 IVY_FILE = Path(__file__).with_name("ivy.xml")
-# How Ivy lists what it did not find: `:: organisation#module;version: not found`.
+# How Ivy reports a missing dependency: `:: organisation#module;version: not found`.
 _UNRESOLVED = re.compile(r"^\s*:: (\S+#\S+;\S+: .+?)(?:\s*::)?\s*$", re.MULTILINE)
 
 
 def find_jars(settings: SparkSettings, java_home: Path) -> tuple[Path, ...]:
-    """Return the jars that these settings ask for, downloading them the first time."""
+    """Return the jars for these settings; the first call downloads them."""
     if settings.jars == "none":
         return ()
     if settings.jars == "auto":
@@ -26,12 +26,12 @@ def find_jars(settings: SparkSettings, java_home: Path) -> tuple[Path, ...]:
     folder = Path(settings.jars).expanduser()
     jars = _jars_in(folder)
     if not jars:
-        raise JarsError(f"--jars {folder} holds no jars. Give a folder of jars, auto or none.")
+        raise JarsError(f"--jars {folder}: no .jar files. Use a folder of jars, auto or none.")
     return jars
 
 
 def jars_folder(cache_dir: Path) -> Path:
-    """Return where the jars of this ivy.xml belong."""
+    """Return the cache folder for the jars of this ivy.xml."""
     return cache_dir / f"jars-{sha256(IVY_FILE.read_bytes()).hexdigest()[:12]}"
 
 
@@ -61,7 +61,7 @@ def _resolved(settings: SparkSettings, java_home: Path) -> Path:
 
 
 def _retrieve(work: Path, settings: SparkSettings, java_home: Path) -> None:
-    """Let Ivy download everything into `work/retrieved`."""
+    """Download everything into `work/retrieved` with Ivy."""
     ivy = next((spark_home() / "jars").glob("ivy-*.jar"))
     command: list[str | Path] = [java_home / "bin" / "java", "-cp", ivy, "org.apache.ivy.Main"]
     if settings.ivy_settings is not None:
@@ -77,15 +77,15 @@ def _explanation(output: str, settings: SparkSettings) -> str:
     missing = _UNRESOLVED.findall(output)
     reason = missing[0] if missing else (output.strip().splitlines() or ["no output"])[-1].strip()
     return (
-        f"The jars for Delta and Kafka could not be downloaded ({reason}). They are needed once "
-        f"and kept in {jars_folder(settings.cache_dir)}. Without a network, copy that folder from "
-        "another machine; behind a mirror, name it with --ivy-settings; with jars of your own, "
-        "use --jars <folder>; on a cluster that has them, --jars none."
+        f"The jars for Delta and Kafka could not be downloaded ({reason}). They are downloaded "
+        f"once, to {jars_folder(settings.cache_dir)}. Without a network, copy that folder from "
+        "another machine; to use a mirror, set --ivy-settings; to use jars of your own, set "
+        "--jars <folder>; on a cluster that has them, set --jars none."
     )
 
 
 def _publish(folder: Path, target: Path) -> None:
-    """Move a complete folder into place; another process may have been faster."""
+    """Move the complete folder into place; another process may have done so already."""
     try:
         shutil.move(folder, target)
     except OSError:

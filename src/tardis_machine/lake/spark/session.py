@@ -1,4 +1,4 @@
-"""Build the Spark session: local by default, an existing cluster by one flag."""
+"""Start the Spark session: local by default, on a cluster with --master."""
 
 import os
 import sys
@@ -31,17 +31,17 @@ except ModuleNotFoundError as exc:
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 EXIT_SECONDS = 60
 
-# What every session needs, wherever it runs.
+# Properties of every session, local or on a cluster.
 SQL_PROPERTIES = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
-    # Rows of a task go to several partitions at once instead of being sorted first.
+    # A task writes to several partitions at once instead of sorting its rows first.
     "spark.sql.maxConcurrentOutputFileWriters": "64",
-    # A kill during the very first write leaves a temporary file, which is no reason not to start.
+    # A kill during the first write leaves a temporary file there, which does no harm.
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
-    # Half the work and size of the old default, and every engine prunes by it.
+    # Half the CPU and size of the INT96 default, and every engine can prune by it.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # DuckDB, Polars and Trino read tables without them.
+    # So that DuckDB, Polars and Trino can read the tables.
     "spark.databricks.delta.properties.defaults.enableDeletionVectors": "false",
 }
 DELTA_PROPERTIES = {
@@ -52,16 +52,16 @@ DELTA_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Profile:
-    """How a session on this machine spends its CPU."""
+    """JVM options and Spark properties of a local session."""
 
     java_options: tuple[str, ...]
     properties: Mapping[str, str]
 
 
 PROFILES = {
-    # A third of the CPU until the first result: only the quick compiler, one collector thread, and
-    # expressions that are interpreted rather than compiled. The code cache of the quick compiler is
-    # small by default, and a full one stops all compiling.
+    # A third of the CPU until the first result: only the C1 compiler, one GC thread, and
+    # expressions that are interpreted instead of compiled. The default code cache of C1 is small,
+    # and a full one stops all compilation.
     "quick": Profile(
         (
             "-XX:TieredStopAtLevel=1",
@@ -85,14 +85,14 @@ def open_session(
     log_path: Path | None = None,
     writes_archive: bool = False,
 ) -> Iterator[SparkSession]:
-    """Start Spark, and end it with everything it started.
+    """Start Spark; stop it and its JVM at the end.
 
     Args:
-        settings: Where Spark runs and with what.
-        profile: Which profile `auto` stands for.
-        log_path: File for what the JVM and its workers write; None: standard error.
-        writes_archive: Whether a missing class archive is written; for sessions that do whole
-            jobs. The JVM then outlives the session by the seconds this takes.
+        settings: Master, jars and properties.
+        profile: The profile to use for `auto`.
+        log_path: File for the output of the JVM and its workers; None: standard error.
+        writes_archive: Whether to write a missing class archive; for sessions that run whole
+            jobs. The JVM then exits some seconds after the session.
     """
     chosen = PROFILES[profile if settings.profile == "auto" else settings.profile]
     java_home = find_java_home(settings.cache_dir)
@@ -142,13 +142,13 @@ def _place_properties(settings: SparkSettings, jars: tuple[Path, ...]) -> dict[s
         return common | ({"spark.jars": ",".join(map(str, jars))} if jars else {})
     cores = str(os.cpu_count() or 2)
     return common | {
-        # On the class path the archive covers them too; `spark.jars` has a loader of its own.
+        # The class archive covers the class path, but not `spark.jars` with its own class loader.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": cores,
-        # One machine has nothing to adapt to, and planning every stage anew costs CPU.
+        # On one machine adaptive execution gains nothing, and re-planning every stage costs CPU.
         "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
     }
@@ -182,7 +182,7 @@ def _archive(
 
 @contextmanager
 def _environment(**variables: str) -> Iterator[None]:
-    """Set variables that pyspark reads only from the environment, while it starts."""
+    """Set environment variables while pyspark starts; it takes them from nowhere else."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -203,7 +203,7 @@ def _start(properties: Mapping[str, str], log_path: Path | None) -> tuple[Any, S
                 conf, {"stderr": log} if log else {}
             )
         except PySparkException as exc:
-            hint = f" What it wrote is in {log_path}." if log_path else ""
+            hint = f" See {log_path}." if log_path else ""
             raise LakeError(f"Spark did not start: {exc}.{hint}") from exc
     context = SparkContext(gateway=gateway, conf=conf)
     context.setLogLevel("ERROR")
@@ -221,7 +221,7 @@ def _opened(path: Path | None) -> Iterator[IO[bytes] | None]:
 
 
 def _end_jvm(gateway: Any, *, waits: bool) -> None:
-    """Let the JVM end and forget it, so that a next session starts its own."""
+    """Stop the JVM, so that the next session starts a new one."""
     gateway.shutdown()
     gateway.proc.stdin.close()
     if waits:

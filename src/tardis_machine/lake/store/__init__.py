@@ -1,1 +1,1 @@
-"""The tables on disk: read, append, merge, and what their logs say."""
+"""Delta tables on disk: read, append, merge, and the statistics in their logs."""

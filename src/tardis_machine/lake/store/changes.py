@@ -1,4 +1,4 @@
-"""What is different between rows that were computed again and those that a table has."""
+"""Differences between recomputed rows and the rows in a table."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,7 +8,7 @@ from tardis_machine.lake.tables import ColumnType, Table
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 CHANGE = "change"
 TOLERANCE = 1e-12
-"""Sums of the same numbers in another order differ by less than this share."""
+"""Relative difference that adding the same numbers in another order can cause."""
 
 
 def changed_rows(new: DataFrame, old: DataFrame, table: Table, *, deletes: bool) -> DataFrame:
@@ -16,9 +16,9 @@ def changed_rows(new: DataFrame, old: DataFrame, table: Table, *, deletes: bool)
 
     Args:
         new: The rows as they should be.
-        old: Rows that the table has, for at least the same keys.
-        table: Which table it is.
-        deletes: Whether an old row without a new one is to go; otherwise it is left alone.
+        old: Rows in the table, for at least the same keys.
+        table: Their table.
+        deletes: Whether an old row without a new one is deleted; otherwise it stays.
     """
     values = [column for column in table.columns if column.name not in table.key]
     renamed = [F.col(column.name).alias(f"old_{column.name}") for column in values]

@@ -1,7 +1,7 @@
-"""The tables on disk: read, append, insert what is new, replace what changed.
+"""Delta tables on disk: read, append, insert new rows, replace changed rows.
 
-Tables live under one root and come into being with their first rows. Everything here is SQL or the
-DataFrame API, so that it runs the same in a local session, on a cluster and over Spark Connect.
+All tables are below one root, and a table is created with its first rows. Everything here is SQL or
+the DataFrame API, so that it runs the same in a local session and on a cluster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,14 +29,14 @@ TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class Transaction:
-    """Names one write, so that Delta does it once."""
+    """Identifies one write, so that Delta commits it once."""
 
     writer: str
     number: int
 
 
 class Store:
-    """All tables below one root, for one query: each has a session with settings of its own."""
+    """All tables below one root, for one query with its own Spark session."""
 
     def __init__(self, spark: SparkSession, root: str, catalog: str | None = None) -> None:
         self.spark = spark.newSession()
@@ -45,22 +45,22 @@ class Store:
         self._checked: set[str] = set()
 
     def path(self, table: Table) -> str:
-        """Return where a table is."""
+        """Return the path of a table."""
         return f"{self.root}/{table.path}"
 
     def checkpoint(self, query: str) -> str:
-        """Return where a streaming query keeps how far it is."""
+        """Return the checkpoint location of a streaming query."""
         return f"{self.root}/_checkpoints/{query}"
 
     def exists(self, table: Table) -> bool:
-        """Say whether a table has ever been written; refuse one of another version."""
+        """Say whether a table exists; raise TableVersionError for one of another version."""
         if table.name in self._checked:
             return True
         if is_local(self.root) and not Path(self.path(table)).is_dir():
             return False
         try:
             found = self.spark.read.format("delta").load(self.path(table))
-            self._adopt(table, found.schema)
+            self._evolve(table, found.schema)
         except AnalysisException as exc:
             if exc.getCondition() in _MISSING_TABLE:
                 return False
@@ -80,11 +80,11 @@ class Store:
         return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
 
     def read_times(self, table: Table, column: str, wanted: Sequence[Times]) -> DataFrame:
-        """Return the rows of a table, as `t`, whose time is in any of the wanted times."""
+        """Return the rows of a table, as `t`, whose time is in any of the wanted spans."""
         is_wanted = " OR ".join(between_times(column, times) for times in wanted)
         if not is_local(self.root) or not self.exists(table):
             return self.read(table).alias("t").where(is_wanted)
-        # Delta plans such a read with a Spark job of its own, which costs more than most batches.
+        # Delta would plan this read with an extra Spark job, which costs more than most batches.
         files = files_with(self.path(table), column, wanted)
         return self.read_files(table, files).alias("t").where(is_wanted)
 
@@ -98,7 +98,7 @@ class Store:
         return found.select(*table.column_names)
 
     def append(self, rows: DataFrame, table: Table, transaction: Transaction | None = None) -> None:
-        """Add rows; those of a transaction that the table has seen are not added again."""
+        """Append rows; a transaction that is already committed is skipped."""
         writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
         if transaction is not None:
             writer = writer.options(txnAppId=transaction.writer, txnVersion=transaction.number)
@@ -108,13 +108,14 @@ class Store:
         self._register(table)
 
     def insert_new(self, rows: DataFrame, table: Table, *bounds: str) -> None:
-        """Add the rows whose key is not in the table yet.
+        """Insert the rows whose key is not in the table.
 
         Args:
-            rows: Rows without two of the same key.
+            rows: Rows with distinct keys.
             table: Where they go.
-            bounds: Conditions on the table alone (`t`) that hold for every equal key. Literal ones
-                let Delta skip all other files, so that the cost follows the rows, not the table.
+            bounds: Conditions on the table (`t`) that every row with an equal key meets. Literal
+                bounds let Delta skip other files, so that the cost depends on the rows, not on
+                the size of the table.
         """
         if not self.exists(table):
             self.append(rows, table)
@@ -122,7 +123,7 @@ class Store:
         self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
 
     def replace(self, changes: DataFrame, table: Table, *bounds: str) -> None:
-        """Apply changes from `changed_rows`, at the cost of what changes.
+        """Apply changes from `changed_rows`; the cost depends on the number of changes.
 
         Args:
             changes: Rows, each with its `change`.
@@ -148,7 +149,7 @@ class Store:
     def known_times(
         self, table: Table, column: str, times: Times, **partitions: Sequence[str]
     ) -> Times | None:
-        """Return the part of some time in which a table may have rows, None when it has none."""
+        """Return the part of a span in which a table may have rows; None when it has none."""
         if not self.exists(table):
             return None
         if is_local(self.root):
@@ -169,8 +170,8 @@ class Store:
             rows=rows,
         )
 
-    def _adopt(self, table: Table, found: StructType) -> None:
-        """Accept a table as it is, or add the columns it lacks; refuse other types."""
+    def _evolve(self, table: Table, found: StructType) -> None:
+        """Add the columns that a table lacks; raise TableVersionError for other types."""
         types = {field.name: field.dataType for field in found}
         wanted = spark_schema(table)
         for field in wanted:
@@ -179,7 +180,7 @@ class Store:
                     f"{table.name} in {self.root} has {field.name} as "
                     f"{types[field.name].simpleString()}, this version writes "
                     f"{field.dataType.simpleString()}: another version wrote it. Use that version, "
-                    "or build a new lake under another root."
+                    "or build a new lake with another --lake root."
                 )
         missing = [field for field in wanted if field.name not in types]
         if missing:
@@ -200,17 +201,17 @@ def properties(table: Table) -> dict[str, str]:
     """Return the Delta properties that a table is created with."""
     if not table.stats_by:
         return TABLE_PROPERTIES
-    # Statistics of columns that nobody prunes by cost a quarter of a write.
+    # Statistics of columns that no query filters by cost a quarter of a write.
     return TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(table.stats_by)}
 
 
 def absolute_root(root: str) -> str:
-    """Return the root of a lake as Spark's SQL takes it: a URI or an absolute path."""
+    """Return the root of a lake for Spark SQL: a URI or an absolute path."""
     return str(Path(root).absolute()) if is_local(root) else root.rstrip("/")
 
 
 def is_local(root: str) -> bool:
-    """Say whether a lake is in a folder of this machine."""
+    """Say whether the root is a folder on this machine."""
     return "://" not in root
 
 

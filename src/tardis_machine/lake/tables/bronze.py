@@ -33,11 +33,7 @@ HEADER_COLUMNS = (
     text("producer", "Id of the process that encoded the event."),
     text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
-    Column(
-        "time_digits",
-        ColumnType.INT,
-        "Bit mask of the timestamps that had microseconds in the source text.",
-    ),
+    Column("time_digits", ColumnType.INT, "Bit mask of timestamps that had microseconds."),
 )
 
 EVENTS = Table(

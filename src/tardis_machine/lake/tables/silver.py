@@ -24,9 +24,7 @@ _DATE = Column("date", ColumnType.DATE, "UTC day of local_ts.")
 _EXCHANGE = text("exchange", "Exchange id, for example binance-futures.")
 _SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
 _LOCAL_TS = time("local_ts", "Arrival time at the recorder (history) or at the producer (live).")
-_ORDINAL = Column(
-    "ordinal", ColumnType.INT, "Sequence number among events with otherwise equal key."
-)
+_ORDINAL = Column("ordinal", ColumnType.INT, "Sequence number among otherwise equal keys.")
 _CAPTURE = text("capture", "`live:<producer>` for live events, `history` for replays and archives.")
 _EVENT_TS = time("event_ts", "Timestamp of the exchange.")
 _NAME = text("name", "Requested data type, for example book_snapshot_5_100ms.")
@@ -38,11 +36,7 @@ _PROVENANCE = (
     text("producer", "Id of the process that encoded the event."),
     text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
-    Column(
-        "time_digits",
-        ColumnType.INT,
-        "Bit mask of the timestamps that had microseconds in the source text.",
-    ),
+    Column("time_digits", ColumnType.INT, "Bit mask of timestamps that had microseconds."),
 )
 _EXECUTION = (
     text("id", "Id that the exchange assigned."),

@@ -18,12 +18,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bronze import START_US, SYMBOLS, book_change, encode, trade
-from tardis_machine.lake.ingest import bronze_batch
-from tardis_machine.lake.refine import refine_writer
-from tardis_machine.lake.serve import serve_writer
+from tardis_machine.lake.bronze.rows import bronze_batch
+from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.lake.spark import open_session
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.silver.refine import refine_writer
+from tardis_machine.lake.spark.session import open_session
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES, TRADES
 from tardis_machine.model.ndjson import NormalizedRecord
@@ -78,9 +78,9 @@ class BenchLake:
         """Bring Bronze to Silver; return the CPU seconds."""
         return _cost(refine_writer(Store(self._spark, self.root), LakeSettings().max_batch_bytes))
 
-    def serve(self) -> float:
+    def build(self) -> float:
         """Bring Silver to Gold; return the CPU seconds."""
-        return _cost(serve_writer(Store(self._spark, self.root)))
+        return _cost(build_writer(Store(self._spark, self.root)))
 
     def fill_silver(self, first: int, last: int) -> None:
         """Append trades to Silver that equal those of `benchmarks.bronze.trade`."""
@@ -164,7 +164,7 @@ def costs(spark: SparkSession, make: Make, count: int, rounds: int) -> list[tupl
 
 def _round(lake: BenchLake) -> tuple[float, float]:
     lake.forget()
-    return lake.refine(), lake.serve()
+    return lake.refine(), lake.build()
 
 
 def gold_costs(spark: SparkSession) -> list[float]:
@@ -176,7 +176,7 @@ def gold_costs(spark: SparkSession) -> list[float]:
 
 def _gold_round(lake: BenchLake) -> float:
     lake.touch_trades()
-    return lake.serve()
+    return lake.build()
 
 
 def show_rates(spark: SparkSession) -> None:

@@ -31,13 +31,13 @@ from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.buses.results import Outcome
 from tardis_machine.buses.settings import BusSettings, EventBusSettings
+from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.source import read_range
-from tardis_machine.lake.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.settings import SparkSettings
-from tardis_machine.lake.spark import open_session
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.spark.session import open_session
+from tardis_machine.lake.store.store import Store
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event

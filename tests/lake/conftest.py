@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.settings import SparkSettings
-from tardis_machine.lake.spark import open_session
+from tardis_machine.lake.spark.session import open_session
 from tests.lake.events import encoded, of_every_case
 from tests.lake.lakes import Lake
 
@@ -32,5 +32,5 @@ def full_lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     lake = Lake(spark, tmp_path_factory.mktemp("full") / "lake")
     records = [record for records in of_every_case().values() for record in records]
     lake.deliver(encoded(records))
-    lake.serve()
+    lake.build()
     return lake

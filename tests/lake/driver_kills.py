@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from tardis_machine.buses.settings import BusSettings
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.sql import Query
 from tests.lake.live_producer import Producer, Sent
 from tests.servers.process import spawn
 

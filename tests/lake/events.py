@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
-from tardis_machine.lake.ingest import bronze_events
+from tardis_machine.lake.bronze.rows import bronze_events
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import (

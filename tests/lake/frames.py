@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tardis_machine.lake.schemas import arrow_schema
+from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.tables import Table
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)

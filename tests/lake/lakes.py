@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyspark.sql import Column, SparkSession
 
-from tardis_machine.lake.refine import SPLIT_ROWS, refine_writer
-from tardis_machine.lake.serve import serve_writer
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.gold.build import build_writer
+from tardis_machine.lake.silver.refine import SPLIT_ROWS, refine_writer
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import table_named
 from tardis_machine.lake.tables.bronze import EVENTS
 from tests.lake.events import bronze_rows
@@ -36,9 +36,9 @@ class Lake:
         writer = refine_writer(Store(self.spark, self.root), max_batch_bytes, split_rows)
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    def serve(self) -> None:
+    def build(self) -> None:
         """Bring Silver to Gold."""
-        writer = serve_writer(Store(self.spark, self.root), 1 << 30)
+        writer = build_writer(Store(self.spark, self.root), 1 << 30)
         writer.trigger(availableNow=True).start().awaitTermination()
 
     def values(self, name: str, *columns: str | Column) -> list[tuple[object, ...]]:

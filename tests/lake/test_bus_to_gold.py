@@ -24,7 +24,7 @@ from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.lake.jobs import ALL, Job, JobSettings
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.sql import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.time import parse_us

@@ -9,7 +9,8 @@ from tardis_machine.bronze.cases import case_of
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.lake.decode import MALFORMED, bronze_columns, payload_columns
+from tardis_machine.lake.bronze.headers import bronze_columns
+from tardis_machine.lake.silver.payloads import MALFORMED, payload_columns
 from tardis_machine.lake.tables import SILVER_BY_CASE
 from tardis_machine.model.ndjson import NormalizedRecord
 from tests.lake.events import encoded, trade

@@ -13,8 +13,8 @@ from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.inventory import list_tables
 from tardis_machine.lake.jobs import ALL, Job, JobSettings, Stage
+from tardis_machine.lake.query.inventory import list_tables
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.sinks.registry import make_sink
 from tests.contract.sinks import make_events

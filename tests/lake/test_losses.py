@@ -17,7 +17,7 @@ from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.lake.errors import DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.sql import Query
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.sinks.registry import make_sink
 from tests.contract.sinks import make_events

@@ -1,1 +1,1 @@
-"""The lake: Bronze, Silver and Gold tables, and the Spark jobs that fill them."""
+"""The lakehouse: Bronze, Silver and Gold tables, and the Spark jobs that write them."""

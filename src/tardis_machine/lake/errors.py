@@ -1,4 +1,8 @@
-"""Errors of the lake; `model.errors` draws the tree."""
+"""Errors of the lake, and why a streaming query failed; `model.errors` draws the tree."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
 
 from tardis_machine.model.errors import SettingsError, TardisMachineError
 
@@ -12,16 +16,76 @@ class JarsError(SettingsError):
 
 
 class QueryError(SettingsError):
-    """DuckDB refuses the SQL; the text holds its reason."""
+    """DuckDB rejects the SQL; the text has its reason."""
 
 
 class LakeError(TardisMachineError):
-    """A table or a job is not in the state it must have."""
+    """A table or a job failed."""
 
 
 class TableVersionError(LakeError):
     """A table was written by another version of this package."""
 
 
+class BusError(LakeError):
+    """A bus cannot be read with these settings."""
+
+
+class BusUnavailableError(BusError):
+    """The bus is down, slow or throttling; the same call may succeed later."""
+
+    retryable = True
+
+
 class DataLossError(LakeError):
-    """The bus no longer holds what the next batch must read."""
+    """The bus deleted events before they were read."""
+
+
+_KINDS = {
+    kind.__name__: kind
+    for kind in (TableVersionError, BusError, BusUnavailableError, DataLossError)
+}
+# The last line of the traceback when one of our errors is raised in a Python worker of Spark.
+_OURS = re.compile(r"^(?:[\w:]+ )*tardis_machine\.[\w.]+\.(\w+Error): (.+)$", re.MULTILINE)
+# The Kafka connector of Spark names this option when offsets are gone.
+_KAFKA_LOSS = re.compile(r"failOnDataLoss")
+_REASON = re.compile(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
+
+
+def query_error(query: str, error: Exception) -> LakeError:
+    """Return the reason why a streaming query failed, as one error of the tree above.
+
+    Args:
+        query: Its name.
+        error: What Spark raised; the reason is in it or in one of its causes.
+    """
+    text = "\n".join(_texts(error))
+    if ours := _OURS.findall(text):
+        kind, reason = ours[-1]
+        return _KINDS.get(kind, LakeError)(f"{query} stopped: {reason}")
+    if _KAFKA_LOSS.search(text):
+        what = f"{query} stopped: a Kafka topic no longer holds events that were not read"
+        return DataLossError(loss_text(what))
+    return LakeError(f"{query} failed: {_first_line(text)}")
+
+
+def loss_text(what: str) -> str:
+    """Return the message that explains a loss and says how to continue."""
+    return (
+        f"{what}: the retention of the bus is too short, or the lake was stopped for too long. To "
+        "continue with the events that are left and count the lost ones, start with "
+        "--fail-on-data-loss false."
+    )
+
+
+def _texts(error: Exception) -> Iterator[str]:
+    """Yield the texts of an error and of its causes in the JVM, outermost first."""
+    cause: Any = error
+    while cause is not None:
+        yield str(cause)
+        cause = getattr(cause, "_cause", None)
+
+
+def _first_line(text: str) -> str:
+    causes = _REASON.findall(text)
+    return (causes[-1] if causes else text.partition("\n")[0]).strip()

@@ -1,7 +1,8 @@
 """The jobs of the lake: ingest a bus, build Silver and Gold, or both.
 
-Each arrow of bus -> Bronze -> Silver -> Gold is one streaming query. A job runs its queries side by
-side until it is stopped, or (`once`) one after another until each has read what there is now.
+Each step of bus -> Bronze -> Silver -> Gold is one streaming query. A job runs its queries
+concurrently until it is stopped, or (`once`) one after another until each has read what is
+available.
 """
 
 import threading
@@ -17,41 +18,40 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.failures import explained
-from tardis_machine.lake.ingest import ingest_writer, stream_bronze
+from tardis_machine.lake.errors import LakeError, query_error
+from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.progress import ProgressListener
-from tardis_machine.lake.refine import refine_writer
-from tardis_machine.lake.serve import serve_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.lake.spark import open_session
-from tardis_machine.lake.store import Store
+from tardis_machine.lake.silver.refine import refine_writer
+from tardis_machine.lake.spark.session import open_session
+from tardis_machine.lake.store.store import Store
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1
 METRICS_HOST = "127.0.0.1"
 LOG_FILE = "spark.log"
-"""What Spark and its JVM write, below the cache folder."""
+"""Log of Spark and its JVM, in the cache folder."""
 
 
 class Stage(StrEnum):
-    """One arrow of the lake."""
+    """One step from the bus to Gold; each is a streaming query."""
 
     INGEST = "ingest"
     REFINE = "refine"
-    SERVE = "serve"
+    BUILD = "build"
 
 
-BUILD = (Stage.REFINE, Stage.SERVE)
+SILVER_AND_GOLD = (Stage.REFINE, Stage.BUILD)
 ALL = tuple(Stage)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSettings:
-    """What a job needs to know."""
+    """Settings of one job."""
 
     spark: SparkSettings
     lake: LakeSettings
@@ -77,16 +77,16 @@ class Job:
         self._metrics = Metrics()
         self._listener = ProgressListener(self._metrics.lake, say)
         if settings.spark.remote is not None:
-            # Each query needs a session of its own and the id of its run, which Connect has not.
+            # Each query needs its own session and the id of its run; Spark Connect has neither.
             raise SettingsError(
-                f"--remote {settings.spark.remote}: a Spark Connect server cannot run the jobs of "
-                "the lake yet. Name the cluster itself with --master."
+                f"--remote {settings.spark.remote}: Spark Connect is not supported by the jobs of "
+                "the lake yet. Use --master with the URL of the cluster."
             )
         if Stage.INGEST in stages:
             chosen_bus(settings.publishing)
 
     def run(self) -> None:
-        """Start Spark, and run until everything is read, or until told to stop."""
+        """Start Spark, and run until everything is read or the job is stopped."""
         is_once = self._settings.once
         with open_session(
             self._settings.spark,
@@ -97,16 +97,16 @@ class Job:
             self.run_in(spark)
 
     def run_in(self, spark: SparkSession) -> None:
-        """Run in a session that somebody else started."""
-        with self._exposed():
+        """Run in an existing session; the caller stops it."""
+        with self._serve_metrics():
             if self._settings.once:
                 self._run_once(spark)
             else:
-                self._run_on(spark)
+                self._run_until_stopped(spark)
 
     @contextmanager
-    def _exposed(self) -> Iterator[None]:
-        """Answer /metrics, if a port is given."""
+    def _serve_metrics(self) -> Iterator[None]:
+        """Serve /metrics, if a port is given."""
         if self._settings.metrics_port is None:
             yield
             return
@@ -129,10 +129,10 @@ class Job:
             query.stop()
             self._report(query)
 
-    def _run_on(self, spark: SparkSession) -> None:
-        pause = f"{self._settings.lake.trigger_seconds} seconds"
+    def _run_until_stopped(self, spark: SparkSession) -> None:
+        interval = f"{self._settings.lake.trigger_seconds} seconds"
         queries = [
-            self._writer(stage, spark).trigger(processingTime=pause).start()
+            self._writer(stage, spark).trigger(processingTime=interval).start()
             for stage in self._stages
         ]
         try:
@@ -147,12 +147,12 @@ class Job:
     def _writer(self, stage: Stage, spark: SparkSession) -> DataStreamWriter:
         lake = self._settings.lake
         store = Store(spark, lake.root, lake.catalog)
-        # Every store has a session of its own, and sessions have their own listeners.
+        # Every store has its own session, and every session its own listeners.
         store.spark.streams.addListener(self._listener)
         if stage is Stage.REFINE:
             return refine_writer(store, lake.max_batch_bytes)
-        if stage is Stage.SERVE:
-            return serve_writer(store, lake.max_batch_bytes)
+        if stage is Stage.BUILD:
+            return build_writer(store, lake.max_batch_bytes)
         bus = chosen_bus(self._settings.publishing)
         policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
         return ingest_writer(stream_bronze(store.spark, bus, policy), store, bus.bus)
@@ -163,17 +163,17 @@ class Job:
 
 
 def _check(query: StreamingQuery) -> None:
-    """Raise what ended a query that should go on."""
+    """Raise the error of a query that stopped unexpectedly."""
     if not query.isActive:
         with _failures_of(query):
             query.awaitTermination()
-        raise LakeError(f"{query.name} was stopped by somebody else.")
+        raise LakeError(f"{query.name} was stopped from outside of this job.")
 
 
 @contextmanager
 def _failures_of(query: StreamingQuery) -> Iterator[None]:
-    """Turn the end of a query by an error into one of ours that says which it was."""
+    """Raise the failure of a query as an error of the lake with its name and reason."""
     try:
         yield
     except StreamingQueryException as error:
-        raise explained(query.name, error) from error
+        raise query_error(query.name, error) from error

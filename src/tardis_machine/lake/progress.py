@@ -1,4 +1,4 @@
-"""How far every streaming query is: rows, rate and lag, for people and for /metrics."""
+"""Progress of the streaming queries: rows, rate and lag, as log lines and for /metrics."""
 
 import json
 import threading
@@ -25,19 +25,19 @@ _KAFKA = "KafkaV2"
 
 @dataclass
 class QueryState:
-    """What one query has done since it started."""
+    """Totals of one query since it started."""
 
     rows: int = 0
     batches: int = 0
     seconds: float = 0.0
     lag: int | None = None
     lost: int = 0
-    """Events that were gone before they were read, at least."""
+    """Events that the bus deleted before they were read, at least."""
     reported_at: float = field(default_factory=time.monotonic)
     reported_batches: int = -1
 
     def text(self, name: str) -> str:
-        """Describe it in one line."""
+        """Return the progress line."""
         rate = f", {self.rows / self.seconds:,.0f} rows/s" if self.seconds else ""
         behind = "" if not self.lag else f", {self.lag:,} behind the bus"
         lost = f", {self.lost:,} events lost at least" if self.lost else ""
@@ -55,11 +55,11 @@ class ProgressListener(StreamingQueryListener):
         self._ends: dict[str, threading.Event] = {}
 
     def wait_for_end(self, run_id: str) -> None:
-        """Wait until everything that a finished run reported has arrived, which is soon."""
+        """Wait until all reports of a finished run have arrived, which is soon."""
         self._end_of(run_id).wait(END_SECONDS)
 
     def report(self, name: str) -> None:
-        """Say how far a query is, unless that was said already."""
+        """Print the progress line of a query, unless nothing changed since the last one."""
         state = self.states.get(name)
         if state is None or state.batches == state.reported_batches:
             return
@@ -67,12 +67,12 @@ class ProgressListener(StreamingQueryListener):
         self._say(state.text(name))
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Begin to count."""
+        """Start counting."""
         if event.name:
             self.states[event.name] = QueryState()
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-        """Count one batch, and say so from time to time."""
+        """Count one batch, and print a progress line every few seconds."""
         progress = event.progress
         state = self.states.get(progress.name or "")
         if state is None:
@@ -93,7 +93,7 @@ class ProgressListener(StreamingQueryListener):
         """Do nothing: there was nothing to read."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """Note that nothing more will come."""
+        """Note that this run sends no more reports."""
         self._end_of(str(event.runId)).set()
 
     def _end_of(self, run_id: str) -> threading.Event:
@@ -101,19 +101,19 @@ class ProgressListener(StreamingQueryListener):
 
 
 def lost_of(source: str, before: int) -> int:
-    """Return how many events of a source are gone, given how many were before this batch."""
+    """Return the lost events of a source in total, given the total before this batch."""
     progress = json.loads(source)
     latest, start, end = (progress.get(f"{name}Offset") for name in ("latest", "start", "end"))
     if isinstance(latest, Mapping) and LOST in latest:
         return int(latest[LOST]["events"])
     if not str(progress.get("description", "")).startswith(_KAFKA) or not start or not end:
         return before
-    # Spark's connector goes on silently; it numbers events one by one.
+    # Spark's connector skips lost events silently; offsets count events one by one.
     return before + max(_distance(start, end) - int(progress["numInputRows"]), 0)
 
 
 def lag_of(source: str) -> int | None:
-    """Return how many events (bytes, for files) a source is behind; None when it does not say."""
+    """Return how many events (bytes, for files) a source is behind; None when unknown."""
     progress = json.loads(source)
     behind = (progress.get("metrics") or {}).get("maxOffsetsBehindLatest")
     if behind is not None:
@@ -125,17 +125,17 @@ def lag_of(source: str) -> int | None:
 
 
 def _distance(start: Mapping[str, Any], end: Mapping[str, Any]) -> int:
-    """Return how many events lie between two offsets; a stream without a start counts whole."""
+    """Return the number of events between two offsets; a missing start means from zero."""
     return sum(
-        max(_place(place) - _place((start.get(stream) or {}).get(partition)), 0)
+        max(_number(place) - _number((start.get(stream) or {}).get(partition)), 0)
         for stream, partitions in end.items()
         if isinstance(partitions, Mapping) and stream != LOST
         for partition, place in partitions.items()
     )
 
 
-def _place(position: Any) -> int:
-    """Return a position as a number that grows with every event."""
+def _number(position: Any) -> int:
+    """Return a position as a number that increases with every event."""
     if isinstance(position, Mapping):
         position = position.get("added", position.get("byte", 0))
     return int(position) if str(position).isdigit() else 0

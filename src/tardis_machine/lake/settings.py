@@ -1,4 +1,4 @@
-"""What the lake can be told: where it is, and how it gets Spark."""
+"""Settings of the lake: where it is, and how its jobs run Spark."""
 
 import json
 import os
@@ -36,51 +36,53 @@ def parse_properties(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class SparkSettings:
-    """How the lake gets its Spark session."""
+    """How the jobs of the lake run Spark."""
 
     master: str = option("local[*]", "Spark master: this machine, or the URL of a cluster.")
     remote: str | None = option(
-        None, "Spark Connect server; the jobs refuse it for now.", metavar="sc://host:port"
+        None, "Spark Connect server. Not supported by the jobs yet.", metavar="sc://host:port"
     )
     conf: Mapping[str, str] = option(
-        {}, "Further Spark properties.", metavar="key=value,…", parse=parse_properties
+        {},
+        "Additional Spark properties; they override those of the jobs.",
+        metavar="key=value,…",
+        parse=parse_properties,
     )
     jars: str = option(
         "auto",
-        "Jars for Delta and Kafka. auto: downloaded once; none: the cluster has them; or a folder.",
+        "Jars for Delta and Kafka: auto (download once), none (the cluster has them) or a folder.",
         metavar="auto|none|folder",
     )
     ivy_settings: Path | None = option(
-        None, "Ivy settings file that names a mirror to download the jars from."
+        None, "Ivy settings file, for example to download the jars from a mirror."
     )
     driver_memory: str | None = option(
-        None, "Heap of the driver, such as 4g; by default a quarter of the machine, 1 to 8 GiB."
+        None, "Heap of the driver, such as 4g (default: a quarter of the memory, 1 to 8 GiB)."
     )
     profile: Literal["auto", "quick", "throughput"] = option(
-        "auto", "quick starts fastest, throughput runs fastest; auto chooses by the work there is."
+        "auto",
+        "quick starts faster, throughput runs faster; auto is quick only with --once.",
     )
     cache_dir: Path = computed_option(
         default_cache_dir,
-        "Folder for downloaded jars and class archives.",
+        "Folder for downloaded jars, JVM class archives and spark.log.",
         shown_default="~/.cache/tardis-machine",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeSettings:
-    """Where the tables are, and how the jobs cut their work."""
+    """Where the tables are, and how large a batch is."""
 
     root: str = option(
-        "lake", "Root of all tables: a folder or a URI that Spark knows.", aliases=("lake",)
+        "lake", "Root of all tables: a folder, or a URI that Spark can write to.", aliases=("lake",)
     )
-    catalog: str | None = option(None, "Catalog that the tables are registered in, if any.")
-    trigger_seconds: float = option(5.0, "Pause between the batches of a running job.", minimum=0)
-    max_batch_bytes: int = option(
-        128 << 20, "Largest batch that is read from the bus or from Bronze.", minimum=1 << 20
+    catalog: str | None = option(None, "Spark catalog to register the tables in (default: none).")
+    trigger_seconds: float = option(
+        5.0, "Trigger interval: seconds from the start of one batch to the next.", minimum=0
     )
-    max_batch_events: int = option(
-        1_000_000, "Largest batch of a bus that counts events, not bytes.", minimum=1
-    )
+    max_batch_bytes: int = option(128 << 20, "Most bytes of Bronze per batch.", minimum=1 << 20)
+    max_batch_events: int = option(1_000_000, "Most events of the bus per batch.", minimum=1)
     fail_on_data_loss: bool = option(
-        True, "Stop when the bus no longer holds events that were not read; false: log and go on."
+        True, "Stop when the bus deleted events before they were read; false: log and continue."
     )

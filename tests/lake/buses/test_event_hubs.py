@@ -12,9 +12,8 @@ from proton import Message
 
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.event_hubs.reader import EventHubsBus
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, BusUnavailableError, DataLossError
 from tardis_machine.model.settings import Secret
 from tests.contract.bus_readers import (
     POLICY,

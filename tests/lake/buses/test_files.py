@@ -9,10 +9,9 @@ import pytest
 from tardis_machine.buses.files.log import LogError, pack_headers, pack_record, segments
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.files.reader import FilesBus
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.sinks.log_writer import LogWriter
 from tests.contract.bus_readers import (
     POLICY,

@@ -14,12 +14,11 @@ import pytest
 from tardis_machine.buses.kinesis.aggregation import aggregate
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.kinesis.planner import DAY_MS
 from tardis_machine.lake.buses.kinesis.reader import KinesisBus
 from tardis_machine.lake.buses.kinesis.records import events_of
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
 from tests.contract.bus_readers import (
     POLICY,

@@ -15,12 +15,11 @@ from nats.js import JetStreamContext
 
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.nats.login import login
 from tardis_machine.lake.buses.nats.protocol import parse
 from tardis_machine.lake.buses.nats.reader import NatsBus
 from tardis_machine.lake.buses.source import StreamReader
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
 from tests.contract.bus_readers import (
     POLICY,

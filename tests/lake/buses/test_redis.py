@@ -9,10 +9,9 @@ from pyspark.sql import SparkSession
 
 from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.redis.reader import RedisBus
 from tardis_machine.lake.buses.source import StreamReader, stream_bus
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
 from tests.contract.bus_readers import (
     POLICY,

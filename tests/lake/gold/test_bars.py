@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tardis_machine.lake.gold.bars import (
     finished_bars,
-    in_touched_windows,
+    in_dirty_windows,
     longer_bars,
     second_bars,
 )
@@ -82,7 +82,7 @@ def test_bars_join_to_every_longer_interval(spark: SparkSession) -> None:
     ]
 
 
-def test_bars_are_of_touched_windows_of_their_series(spark: SparkSession) -> None:
+def test_bars_are_of_dirty_windows_of_their_series(spark: SparkSession) -> None:
     bars = [
         bar(0),
         bar(1, "1s"),
@@ -91,13 +91,13 @@ def test_bars_are_of_touched_windows_of_their_series(spark: SparkSession) -> Non
         bar(86400),
         bar(-43200, "1d"),
     ]
-    touched = spark.createDataFrame(
+    dirty = spark.createDataFrame(
         [("bitmex", "XBTUSD", at(0)), ("bitmex", "XBTUSD", at(120))],
         "exchange string, symbol string, minute timestamp",
     )
-    of_minute = frame(spark, BARS, bars).transform(in_touched_windows, touched, "1m")
+    of_minute = frame(spark, BARS, bars).transform(in_dirty_windows, dirty, "1m")
     assert values(of_minute, "symbol", "open_ts") == [("XBTUSD", 0.0), ("XBTUSD", 1.0)]
-    of_day = frame(spark, BARS, bars).transform(in_touched_windows, touched, "1d")
+    of_day = frame(spark, BARS, bars).transform(in_dirty_windows, dirty, "1d")
     assert values(of_day, "symbol", "open_ts") == [
         ("XBTUSD", -43200.0),
         ("XBTUSD", 0.0),

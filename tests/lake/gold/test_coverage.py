@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.gold.coverage import coverage_rows, events_of
-from tardis_machine.lake.gold.windows import in_touched_minutes, of_preferred_capture
+from tardis_machine.lake.gold.windows import in_dirty_minutes, of_preferred_capture
 from tardis_machine.lake.tables.gold import COVERAGE
 from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUOTES, TRADES
 from tests.lake.frames import at, event, frame, values
@@ -75,9 +75,9 @@ def test_windows_of_the_preferred_capture_remain(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("by_symbol", [True, False])
-def test_rows_of_touched_minutes_remain(spark: SparkSession, *, by_symbol: bool) -> None:
+def test_rows_of_dirty_minutes_remain(spark: SparkSession, *, by_symbol: bool) -> None:
     whole = [] if by_symbol else [("deribit", None, at(0))]
-    touched = spark.createDataFrame(
+    dirty = spark.createDataFrame(
         [("bitmex", "XBTUSD", at(60)), *whole],
         "exchange string, symbol string, minute timestamp",
     )
@@ -88,7 +88,7 @@ def test_rows_of_touched_minutes_remain(spark: SparkSession, *, by_symbol: bool)
         event(61, symbol="ETHUSD"),
         event(1, exchange="deribit"),
     ]
-    kept = in_touched_minutes(frame(spark, TRADES, rows), touched, by_symbol=by_symbol)
+    kept = in_dirty_minutes(frame(spark, TRADES, rows), dirty, by_symbol=by_symbol)
     of_deribit = [] if by_symbol else [("deribit", 1.0)]
     assert values(kept, "exchange", "event_ts") == [
         ("bitmex", 119.9),

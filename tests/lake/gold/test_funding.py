@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tardis_machine.lake.gold.funding import last_statements, statements
+from tardis_machine.lake.gold.funding import funding_rates, last_rates
 from tardis_machine.lake.tables.silver import DERIVATIVE_TICKERS
 from tests.lake.frames import at, event, frame, values
 
@@ -21,9 +21,7 @@ def test_last_statement_about_a_funding_event_counts(spark: SparkSession) -> Non
         event(60, funding_ts=at(3600), funding_rate=0.07, symbol="ETHUSD"),
         event(61, funding_ts=at(3600), funding_rate=0.08, symbol="ETHUSD", capture="live:a"),
     ]
-    rows = (
-        frame(spark, DERIVATIVE_TICKERS, tickers).transform(statements).transform(last_statements)
-    )
+    rows = frame(spark, DERIVATIVE_TICKERS, tickers).transform(funding_rates).transform(last_rates)
     stated = ("symbol", "funding_ts", "funding_rate", "predicted_funding_rate", "mark_price")
     assert values(rows, *stated, "open_interest", "as_of_ts") == [
         ("ETHUSD", 3600.0, 0.08, None, None, None, 61.0),

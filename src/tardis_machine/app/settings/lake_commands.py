@@ -1,4 +1,4 @@
-"""What the commands of the lake take."""
+"""Settings of the lake commands."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +13,22 @@ from tardis_machine.model.settings import REQUIRED, argument, group, option
 class JobOptions:
     """How long a job runs."""
 
-    once: bool = option(default=False, help="Read what there is now and end.")
+    once: bool = option(default=False, help="Read what is available now, then stop.")
     metrics_port: int | None = option(
-        None, "Answer /metrics on this port; none: do not.", minimum=1, maximum=65_535
+        None, "Serve /metrics on this port (default: off).", minimum=1, maximum=65_535
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeCommandSettings(CommandSettings):
-    """What every command of the lake takes."""
+    """Settings of every lake command."""
 
     lake: LakeSettings = group(LakeSettings, "lake", flag_prefix="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeJobSettings(LakeCommandSettings):
-    """What `lake ingest`, `lake build` and `lake run` take."""
+    """Settings of `lake ingest`, `lake build` and `lake run`."""
 
     job: JobOptions = group(JobOptions, "lake-job", flag_prefix="")
     spark: SparkSettings = group(SparkSettings, "spark", flag_prefix="")
@@ -37,16 +37,16 @@ class LakeJobSettings(LakeCommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """What is asked, and how the answer looks."""
+    """The query, and the format of its result."""
 
     sql: str = argument(REQUIRED, "A select statement over tables such as silver.trades.")
-    format: QueryFormat = option("table", "Form of the answer.")
-    output: Path | None = option(None, "File for the answer; parquet needs one.")
+    format: QueryFormat = option("table", "Format of the result.")
+    output: Path | None = option(None, "File to write the result to; required for parquet.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeQuerySettings(LakeCommandSettings):
-    """What `lake query` takes."""
+    """Settings of `lake query`."""
 
     query: QueryOptions = group(QueryOptions, "lake-query", flag_prefix="")
 
@@ -56,12 +56,14 @@ class CheckOptions:
     """How strict the check is."""
 
     grace_seconds: float = option(
-        300.0, "Events encoded later than this before now may still be on their way.", minimum=0
+        300.0,
+        "Ignore events encoded in the last N seconds; they may still be in flight.",
+        minimum=0,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LakeCheckSettings(LakeCommandSettings):
-    """What `lake check` takes."""
+    """Settings of `lake check`."""
 
     check: CheckOptions = group(CheckOptions, "lake-check", flag_prefix="")

@@ -2,7 +2,7 @@
 
 from tardis_machine.app.settings.lake_commands import LakeCheckSettings
 from tardis_machine.cli.commands import ExitCode
-from tardis_machine.lake.quality import Finding, check_lake
+from tardis_machine.lake.query.quality import Finding, check_lake
 
 
 def run(settings: LakeCheckSettings) -> int:

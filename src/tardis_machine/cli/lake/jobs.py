@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from tardis_machine.app.settings.lake_commands import LakeJobSettings
 from tardis_machine.cli.commands import ExitCode
-from tardis_machine.lake.buses.errors import BusUnavailableError
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import BusUnavailableError, DataLossError
 from tardis_machine.lake.jobs import Job, JobSettings, Stage
 
 

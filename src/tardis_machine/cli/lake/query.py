@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tardis_machine.app.settings.lake_commands import LakeQuerySettings
-from tardis_machine.lake.query import Query
+from tardis_machine.lake.query.sql import Query
 from tardis_machine.model.errors import SettingsError
 
 

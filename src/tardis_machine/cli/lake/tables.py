@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tardis_machine.app.settings.lake_commands import LakeCommandSettings
-from tardis_machine.lake.inventory import list_tables
+from tardis_machine.lake.query.inventory import list_tables
 
 
 def run(settings: LakeCommandSettings) -> int:

@@ -4,7 +4,7 @@ import structlog
 
 from tardis_machine.lake.buses.client import Loss, ReadPolicy
 from tardis_machine.lake.buses.positions import Lane, Position
-from tardis_machine.lake.errors import DataLossError
+from tardis_machine.lake.errors import DataLossError, loss_text
 from tardis_machine.telemetry.logs import bridge_logs
 
 log = structlog.get_logger(__name__)
@@ -40,11 +40,3 @@ def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
         raise DataLossError(loss_text(reason))
     bridge_logs()
     log.warning("events lost", stream=lane.stream, partition=lane.partition, events=loss.events)
-
-
-def loss_text(what: str) -> str:
-    """Return the message that explains a loss and says how to go on."""
-    return (
-        f"{what}: the bus keeps too little, or the lake was away for too long. To go on with what "
-        "is left and count the rest, start with --fail-on-data-loss false."
-    )

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from tardis_machine.lake.arrow import Values
+from tardis_machine.lake.arrow import Values, arrow_field
 from tardis_machine.lake.buses.positions import Lane
-from tardis_machine.lake.schemas import arrow_field, spark_field
+from tardis_machine.lake.spark.schemas import spark_field
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
 
 COLUMNS = (*BUS_COLUMNS, EVENTS.columns[EVENTS.column_names.index("envelope")])

@@ -27,10 +27,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tardis_machine.lake.buses.client import Bus, Loss, Planner, ReadPolicy
-from tardis_machine.lake.buses.errors import BusUnavailableError
 from tardis_machine.lake.buses.losses import report_loss
 from tardis_machine.lake.buses.positions import Offset, Range, with_loss
 from tardis_machine.lake.buses.rows import RECORDS, RowForm
+from tardis_machine.lake.errors import BusUnavailableError
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0

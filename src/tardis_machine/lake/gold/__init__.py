@@ -1,1 +1,1 @@
-"""Silver rows to Gold rows: one module per table, pure functions on DataFrames."""
+"""Silver to Gold: the job, and one module per table with pure functions on DataFrames."""

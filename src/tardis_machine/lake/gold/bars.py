@@ -1,17 +1,51 @@
 """`gold.bars`: trades to 1 s bars, and bars to longer bars."""
 
+from collections.abc import Iterator
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.gold.windows import SERIES, order_in_second, second_of
+from tardis_machine.lake.gold.batch import Batch, Replacement, persisted
+from tardis_machine.lake.gold.windows import SERIES, of_preferred_capture, order_in_second
+from tardis_machine.lake.store.times import Times, second_of, whole_days
 from tardis_machine.lake.tables.gold import BARS
+from tardis_machine.lake.tables.silver import TRADES
 
 INTERVALS = {"1s": 1, "1m": 60, "5m": 300, "1h": 3600, "1d": 86_400}
 """Seconds per interval."""
 SHORT = ("1s", "1m")
-"""Intervals that lie in one minute: computed from trades."""
+"""Intervals of at most a minute: computed from trades."""
 LONG = ("5m", "1h", "1d")
-"""Intervals that lie in one day: computed from the 1 m bars of that day."""
+"""Intervals of at most a day: computed from the 1 m bars of that day."""
+
+
+def recompute(batch: Batch) -> Iterator[Replacement]:
+    """Yield the short bars of the dirty minutes, then the long bars of their days."""
+    dirty, span = batch.minutes(*TRADES.cases), batch.dirty.span(*TRADES.cases)
+    seconds = batch.silver_rows(TRADES, *TRADES.cases).transform(second_bars)
+    typed = seconds.withColumn("data_type", F.lit(TRADES.cases[0]))
+    preferred = of_preferred_capture(typed, batch.coverage, "open_ts")
+    with persisted(preferred.drop("capture", "data_type")) as chosen:
+        minutes = chosen.transform(longer_bars, "1m")
+        short = chosen.withColumn("interval", F.lit("1s")).unionByName(minutes)
+        yield _replacement(batch, short, SHORT, span, dirty)
+    days = whole_days(span)
+    # These include the 1 m bars that were written just before.
+    minutes = batch.gold_rows(BARS, days, "open_ts", interval=("1m",))
+    in_days = minutes.transform(in_dirty_windows, dirty, "1d")
+    yield _replacement(batch, in_days.transform(longer_bars, *LONG), LONG, days, dirty)
+
+
+def _replacement(
+    batch: Batch, rows: DataFrame, intervals: tuple[str, ...], span: Times, dirty: DataFrame
+) -> Replacement:
+    old = None
+    if batch.may_delete:
+        existing = batch.gold_rows(BARS, span, "open_ts", interval=intervals)
+        whole = "1m" if intervals is SHORT else "1d"
+        old = existing.transform(in_dirty_windows, dirty, whole)
+    finished = rows.transform(finished_bars)
+    return Replacement(finished, span, "open_ts", old, {"interval": intervals})
 
 
 def second_bars(trades: DataFrame) -> DataFrame:
@@ -57,7 +91,7 @@ def longer_bars(bars: DataFrame, *intervals: str) -> DataFrame:
 
 
 def window_start(column: str, interval: str) -> Column:
-    """Return the start of the interval that holds a time."""
+    """Return the start of the interval that contains a time."""
     seconds = INTERVALS[interval]
     return F.timestamp_seconds(F.floor(F.unix_seconds(column) / seconds) * seconds)
 
@@ -69,9 +103,9 @@ def finished_bars(bars: DataFrame) -> DataFrame:
     return bars.select("*", day.alias("date"), vwap.alias("vwap")).select(*BARS.column_names)
 
 
-def in_touched_windows(bars: DataFrame, touched: DataFrame, interval: str) -> DataFrame:
-    """Keep bars whose window of an interval holds a touched minute."""
+def in_dirty_windows(bars: DataFrame, dirty: DataFrame, interval: str) -> DataFrame:
+    """Keep bars whose window of an interval contains a dirty minute."""
     window = window_start("minute", interval).alias("window")
-    windows = F.broadcast(touched.select(*SERIES, window))
+    windows = F.broadcast(dirty.select(*SERIES, window))
     placed = bars.withColumn("window", window_start("open_ts", interval))
     return placed.join(windows, [*SERIES, "window"], "left_semi").drop("window")

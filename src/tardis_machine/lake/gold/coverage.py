@@ -1,9 +1,10 @@
-"""`gold.coverage`: what each capture holds of every minute, and which one is preferred."""
+"""`gold.coverage`: how complete each capture is per minute, and which one is preferred."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.gold.windows import SERIES, minute_of
+from tardis_machine.lake.gold.windows import SERIES
+from tardis_machine.lake.store.times import minute_of
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.gold import COVERAGE
 from tardis_machine.lake.tables.silver import DISCONNECT
@@ -14,7 +15,7 @@ _KEYS = (*SERIES, "data_type", "capture", "minute")
 
 
 def events_of(rows: DataFrame, table: Table) -> DataFrame:
-    """Return what coverage needs of the rows of a Silver table."""
+    """Return the columns of a Silver table that coverage is counted from."""
     data_type = F.col("name") if table.is_computed else F.lit(table.cases[0])
     return rows.select(*SERIES, data_type.alias("data_type"), "capture", "event_ts")
 
@@ -45,20 +46,20 @@ def _counted(events: DataFrame) -> DataFrame:
 
 
 def _with_disconnects(counted: DataFrame, control_events: DataFrame) -> DataFrame:
-    """Count the disconnects of each row's exchange and capture that concern its symbol."""
+    """Count the disconnects of the exchange and capture of each row that affect its symbol."""
     lost = control_events.where(F.col("payload_case") == DISCONNECT).select(
         "exchange", "capture", minute_of("local_ts").alias("minute"), "symbols"
     )
     same = ["exchange", "capture", "minute"]
-    is_meant = F.col("symbols").isNull() | F.array_contains("symbols", F.col("symbol"))
-    pairs = counted.join(F.broadcast(lost), same).where(is_meant)
+    is_affected = F.col("symbols").isNull() | F.array_contains("symbols", F.col("symbol"))
+    pairs = counted.join(F.broadcast(lost), same).where(is_affected)
     seen = pairs.groupBy(*_KEYS).agg(F.count(F.lit(1)).alias("disconnects"))
     joined = counted.join(seen, list(_KEYS), "left")
     return joined.withColumn("disconnects", F.coalesce("disconnects", F.lit(0)))
 
 
 def with_preferred(counted: DataFrame) -> DataFrame:
-    """Mark the capture with the most events of each minute; history first among equals."""
+    """Mark the capture with the most events of each minute; on a tie, `history`."""
     minute = Window.partitionBy(*SERIES, "data_type", "minute")
     # `history` sorts before `live:…`.
     best_first = minute.orderBy(F.col("events").desc(), F.col("capture"))

@@ -1,17 +1,45 @@
-"""`gold.cross_exchange_1m`: how far the last prices of one market lie apart between venues."""
+"""`gold.cross_exchange_1m`: how far the last prices of one market differ between exchanges."""
+
+from collections.abc import Iterator
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.tables.gold import CROSS_EXCHANGE_1M
+from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.windows import SERIES
+from tardis_machine.lake.tables.gold import BARS, CROSS_EXCHANGE_1M
+from tardis_machine.lake.tables.silver import TRADES
 
 _PREFIX = r"^(PI|PF)_"
 _SUFFIX = r"(PERPETUAL|PERP|SWAP)$"
 BPS = 10_000
 
 
+def recompute(batch: Batch) -> Iterator[Replacement]:
+    """Yield the rows of the markets and minutes with new trades, from `gold.bars`."""
+    if not _has_several_series(batch):
+        return
+    span = batch.dirty.span(*TRADES.cases)
+    dirty = batch.minutes(*TRADES.cases).transform(with_market)
+    keys = F.broadcast(dirty.select("market", F.col("minute").alias("open_ts")).distinct())
+    bars = batch.gold_rows(BARS, span, "open_ts", interval=("1m",)).transform(with_market)
+    rows = bars.join(keys, ["market", "open_ts"], "left_semi").transform(dispersion)
+    old = batch.gold_rows(CROSS_EXCHANGE_1M, span, "minute").join(
+        keys.withColumnRenamed("open_ts", "minute"), ["market", "minute"], "left_semi"
+    )
+    yield Replacement(rows, span, "minute", old)
+
+
+def _has_several_series(batch: Batch) -> bool:
+    """Say whether there are prices to compare, or were before."""
+    if batch.exists(CROSS_EXCHANGE_1M):
+        return True
+    series = batch.gold_rows(BARS, batch.dirty.span(*TRADES.cases), "open_ts")
+    return series.select(*SERIES).distinct().limit(2).count() > 1
+
+
 def market_of(symbol: str) -> Column:
-    """Return a name that a market has on every venue: BTCUSDT for BTC-USDT-SWAP and the like."""
+    """Return the name of a market that all exchanges share: BTCUSDT for BTC-USDT-SWAP."""
     plain = F.regexp_replace(F.upper(symbol), _PREFIX, "")
     letters = F.regexp_replace(plain, "[^A-Z0-9]", "")
     return F.regexp_replace(F.regexp_replace(letters, _SUFFIX, ""), "XBT", "BTC")

@@ -1,10 +1,25 @@
 """`gold.liquidations_1m`: forced orders per minute."""
 
+from collections.abc import Iterator
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.gold.windows import SERIES, minute_of
+from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.windows import SERIES, of_preferred_capture
+from tardis_machine.lake.store.times import minute_of
 from tardis_machine.lake.tables.gold import LIQUIDATIONS_1M
+from tardis_machine.lake.tables.silver import LIQUIDATIONS
+
+
+def recompute(batch: Batch) -> Iterator[Replacement]:
+    """Yield the sums of the dirty minutes."""
+    cases = LIQUIDATIONS.cases
+    sums = batch.silver_rows(LIQUIDATIONS, *cases).transform(minute_liquidations)
+    typed = sums.withColumn("data_type", F.lit(cases[0]))
+    preferred = of_preferred_capture(typed, batch.coverage, "minute")
+    rows = preferred.transform(finished_liquidations)
+    yield Replacement(rows, batch.dirty.span(*cases), "minute")
 
 
 def minute_liquidations(liquidations: DataFrame) -> DataFrame:

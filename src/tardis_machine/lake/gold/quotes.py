@@ -1,21 +1,45 @@
 """`gold.quotes_1s`: the last best bid and ask of every second."""
 
+from collections.abc import Iterator
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.gold.windows import SERIES, minute_of, order_in_second, second_of
+from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.windows import (
+    SERIES,
+    in_dirty_minutes,
+    of_preferred_capture,
+    order_in_second,
+)
+from tardis_machine.lake.store.times import minute_of, second_of
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.gold import QUOTES_1S
-from tardis_machine.lake.tables.silver import BOOK_SNAPSHOTS, BOOK_TICKERS, QUOTES
-
-SOURCES = (QUOTES, BOOK_TICKERS, BOOK_SNAPSHOTS)
-"""Where quotes come from; of two sources in one minute, the first counts."""
+from tardis_machine.lake.tables.silver import BOOK_SNAPSHOTS, QUOTE_CASES, QUOTE_TABLES
 
 _TOP = ("bid_price", "bid_amount", "ask_price", "ask_amount")
 
 
+def recompute(batch: Batch) -> Iterator[Replacement]:
+    """Yield the seconds of the dirty minutes."""
+    parts = [
+        batch.silver_rows(table, *QUOTE_CASES).transform(quote_events, table)
+        for table in QUOTE_TABLES
+        if batch.exists(table)
+    ]
+    seconds = reduce(DataFrame.unionByName, parts).transform(quote_seconds)
+    preferred = of_preferred_capture(seconds, batch.coverage, "second")
+    rows = preferred.transform(of_best_source).transform(finished_quotes)
+    span = batch.dirty.span(*QUOTE_CASES)
+    # A better source may replace another one for a whole minute.
+    existing = batch.gold_rows(QUOTES_1S, span, "second").withColumn("event_ts", F.col("second"))
+    old = in_dirty_minutes(existing, batch.minutes(*QUOTE_CASES), by_symbol=True)
+    yield Replacement(rows, span, "second", old)
+
+
 def quote_events(rows: DataFrame, table: Table) -> DataFrame:
-    """Return best bid and ask of the rows of one source, with what ranks them."""
+    """Return best bid and ask of the rows of one source, with the rank of the source."""
     data_type = F.col("name") if table.is_computed else F.lit(table.cases[0])
     top = [F.col(name) for name in _TOP]
     if table is BOOK_SNAPSHOTS:
@@ -27,7 +51,7 @@ def quote_events(rows: DataFrame, table: Table) -> DataFrame:
         "local_ts",
         "ordinal",
         data_type.alias("data_type"),
-        F.lit(SOURCES.index(table)).alias("rank"),
+        F.lit(QUOTE_TABLES.index(table)).alias("rank"),
         F.lit(table.name.partition(".")[2]).alias("basis"),
         *top,
     )
@@ -42,7 +66,7 @@ def quote_seconds(quotes: DataFrame) -> DataFrame:
 
 
 def of_best_source(seconds: DataFrame) -> DataFrame:
-    """Keep, per minute, the first source and of it the data type with the most quotes."""
+    """Keep, per minute, the first source and its data type with the most quotes."""
     minute = Window.partitionBy(*SERIES, minute_of("second"))
     source = Window.partitionBy(*SERIES, minute_of("second"), "rank", "data_type")
     counted = seconds.withColumn("in_minute", F.sum("updates").over(source))

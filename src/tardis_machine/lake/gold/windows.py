@@ -1,9 +1,10 @@
-"""What all Gold tables share: windows of time, the order of events, and the preferred capture."""
+"""What Gold tables share: the order of events, dirty minutes and the preferred capture."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.model.time import MINUTE_US, SECOND_US
+from tardis_machine.lake.store.times import minute_of
+from tardis_machine.model.time import SECOND_US
 
 SERIES = ("exchange", "symbol")
 
@@ -12,28 +13,11 @@ _MAX_DELAY_US = 1 << (_DELAY_BITS - 1)
 _MAX_ORDINAL = (1 << _ORDINAL_BITS) - 1
 
 
-def minute_of(column: str | Column) -> Column:
-    """Return the start of the minute of a time."""
-    return _start_of(column, MINUTE_US)
-
-
-def second_of(column: str | Column) -> Column:
-    """Return the start of the second of a time."""
-    return _start_of(column, SECOND_US)
-
-
-def _start_of(column: str | Column, length_us: int) -> Column:
-    # `date_trunc` goes through time zones and costs ten times as much.
-    time_us = F.unix_micros(column)
-    return F.timestamp_micros(time_us - F.pmod(time_us, F.lit(length_us)))
-
-
 def order_in_second() -> Column:
     """Return a number that orders the events of one second: event time, local time, ordinal.
 
-    One 64-bit number, because an aggregate that is ordered by a struct sorts all rows (four times
-    slower). Delays beyond nine minutes count as nine minutes; they only matter between events with
-    the same event time.
+    One 64-bit number, because an aggregate ordered by a struct sorts all rows (four times slower).
+    Delays above nine minutes count as nine minutes; they only order events of the same event time.
     """
     event_us, local_us = F.unix_micros("event_ts"), F.unix_micros("local_ts")
     delay = F.greatest(
@@ -45,22 +29,22 @@ def order_in_second() -> Column:
     return delayed * F.lit(1 << _ORDINAL_BITS) + ordinal
 
 
-def in_touched_minutes(rows: DataFrame, touched: DataFrame, *, by_symbol: bool) -> DataFrame:
-    """Keep rows whose series and minute of `event_ts` are touched.
+def in_dirty_minutes(rows: DataFrame, dirty: DataFrame, *, by_symbol: bool) -> DataFrame:
+    """Keep rows whose series has a dirty minute at `event_ts`.
 
     Args:
         rows: Rows with exchange, symbol and event_ts.
-        touched: Exchange, symbol and minute, each once; a null symbol touches all.
-        by_symbol: Whether every touched row has a symbol, which makes the comparison much faster.
+        dirty: Exchange, symbol and minute, each once; a null symbol means all.
+        by_symbol: Whether every dirty row has a symbol, which makes the join much faster.
     """
-    is_same = F.col("rows.symbol") == F.col("touched.symbol")
-    is_touched = (
-        (F.col("rows.exchange") == F.col("touched.exchange"))
-        & (minute_of("rows.event_ts") == F.col("touched.minute"))
-        & (is_same if by_symbol else F.col("touched.symbol").isNull() | is_same)
+    is_same = F.col("rows.symbol") == F.col("dirty.symbol")
+    is_dirty = (
+        (F.col("rows.exchange") == F.col("dirty.exchange"))
+        & (minute_of("rows.event_ts") == F.col("dirty.minute"))
+        & (is_same if by_symbol else F.col("dirty.symbol").isNull() | is_same)
     )
-    keys = F.broadcast(touched).alias("touched")
-    return rows.alias("rows").join(keys, is_touched, "left_semi")
+    keys = F.broadcast(dirty).alias("dirty")
+    return rows.alias("rows").join(keys, is_dirty, "left_semi")
 
 
 def of_preferred_capture(windows: DataFrame, coverage: DataFrame, time: str) -> DataFrame:

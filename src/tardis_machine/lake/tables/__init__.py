@@ -1,4 +1,4 @@
-"""Every table of the lake, declared once: columns with meaning and unit, key, layout.
+"""Every table of the lake, declared once: columns with meaning and unit, key, partitioning.
 
 Spark and Arrow schemas, the Protobuf package `lakehouse.silver.v1` and the documents are derived
 from these declarations.
@@ -28,7 +28,7 @@ SILVER_BY_CASE: Mapping[str, Table] = {
 
 
 def table_named(name: str) -> Table:
-    """Return the table with this name, or say which one was probably meant."""
+    """Return the table with this name; the error for an unknown name suggests the nearest."""
     if name not in TABLES:
         raise UnknownNameError("table", name, TABLES)
     return TABLES[name]

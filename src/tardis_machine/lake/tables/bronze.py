@@ -1,52 +1,54 @@
-"""Bronze: every event as it came from the bus."""
+"""Bronze: every event as read from the bus."""
 
 from tardis_machine.lake.tables.columns import Column, ColumnType, Table, required, text, time
 
 UNREADABLE = "unreadable"
-"""Payload case of a record whose bytes are no envelope."""
+"""Payload case of a record that cannot be decoded as an envelope."""
 UNKNOWN = "unknown"
-"""Payload case of an envelope without a payload that this version knows."""
+"""Payload case of an envelope whose payload this version does not know."""
 
 IDENTITY = ("payload_case", "exchange", "symbol", "name", "local_ts", "ordinal", "capture")
-"""Columns that are equal for every copy of an event, and only for those."""
+"""Columns that identify an event: equal for every copy of it, and only for those."""
 
 BUS_COLUMNS = (
     *required(
-        text("bus", "Bus it was read from: files, kafka, redis and so on."),
+        text("bus", "Bus that the event was read from: files, kafka, redis and so on."),
         text("stream", "Topic, stream, subject or hub."),
-        text("partition", "Part of the stream that has an order of its own."),
-        text("position", "Place in the partition; unique there and never reused."),
+        text("partition", "Partition or shard of the stream; events are ordered within it."),
+        text("position", "Offset or id in the partition; unique and never reused."),
     ),
-    time("bus_ts", "Time at which the bus took the event, where it keeps one."),
+    time("bus_ts", "Time at which the bus accepted the event; null if the bus does not record it."),
 )
 
 HEADER_COLUMNS = (
     text("exchange", "Exchange id, for example binance-futures."),
     text("symbol", "Instrument id as the exchange publishes it; empty for control events."),
-    text("name", "Requested data type of computed records; empty for others."),
-    time("event_ts", "Time of the exchange; absent for control events."),
-    time("local_ts", "Arrival time at the recorder or, live, at the producer."),
-    Column("ordinal", ColumnType.INT, "Position among events that share the rest of the identity."),
+    text("name", "Requested data type of computed records, for example quote_1s; else empty."),
+    time("event_ts", "Timestamp of the exchange; null for control events."),
+    time("local_ts", "Arrival time at the recorder (history) or at the producer (live)."),
+    Column(
+        "ordinal", ColumnType.INT, "Sequence number among events with otherwise equal identity."
+    ),
     text("capture", "`live:<producer>` for live events, `history` for replays and archives."),
     text("producer", "Id of the process that encoded the event."),
-    text("origin", "How it came to the producer: realtime, replay or archive."),
+    text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
-    Column("time_digits", ColumnType.INT, "Bits that say which time texts had six digits."),
+    Column("time_digits", ColumnType.INT, "Bit mask of timestamps that had microseconds."),
 )
 
 EVENTS = Table(
     name="bronze.events",
-    meaning="Every event as it came from the bus, once per delivery, readable or not.",
+    meaning="Every event as read from the bus, once per delivery, decodable or not.",
     columns=(
         *required(
             Column(
-                "date", ColumnType.DATE, "UTC day of local_ts; of bus_ts or 1970 without local_ts."
+                "date", ColumnType.DATE, "UTC day of local_ts, else of bus_ts, else 1970-01-01."
             ),
-            text("payload_case", f"Kind of event, `{UNKNOWN}` or `{UNREADABLE}`."),
+            text("payload_case", f"Payload case of the event, `{UNKNOWN}` or `{UNREADABLE}`."),
         ),
         *HEADER_COLUMNS,
         *BUS_COLUMNS,
-        Column("envelope", ColumnType.BINARY, "The bytes of lakehouse.bronze.v1.NormalizedEvent."),
+        Column("envelope", ColumnType.BINARY, "Serialized lakehouse.bronze.v1.NormalizedEvent."),
     ),
     key=("bus", "stream", "partition", "position"),
     partition_by=("date", "payload_case"),

@@ -1,4 +1,4 @@
-"""What a table declaration is made of."""
+"""Columns and tables, as declarations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,20 +33,20 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """One table: its rows, columns, identity and layout."""
+    """One table: its columns, key and partitioning."""
 
     name: str
     """Layer and plural noun: `silver.trades`."""
     meaning: str
     columns: tuple[Column, ...]
-    """Only ever extended at the end: the position is the field number in `lakehouse.silver.v1`."""
+    """Append only: the position is the field number in `lakehouse.silver.v1`."""
     key: tuple[str, ...]
-    """Columns that no two rows share."""
+    """Columns that identify a row."""
     partition_by: tuple[str, ...] = ("date",)
     cluster_by: tuple[str, ...] = ()
-    """Order of rows inside files after compaction."""
+    """Sort order of rows in files after compaction."""
     cases: tuple[str, ...] = ()
-    """Payload cases that it holds."""
+    """Payload cases of its events."""
 
     def __post_init__(self) -> None:
         missing = {*self.key, *self.partition_by, *self.cluster_by} - {*self.column_names}
@@ -70,39 +70,39 @@ class Table:
 
     @property
     def stats_by(self) -> tuple[str, ...]:
-        """Return the columns by which files are skipped; none: all columns."""
+        """Return the columns with file statistics; none: all columns."""
         if not self.cluster_by:
             return ()
         return (*self.cluster_by, *({"event_ts"} & {*self.column_names}))
 
     @property
     def is_computed(self) -> bool:
-        """Say whether its records carry the requested data type as their name."""
+        """Say whether its records have the requested data type as their name."""
         return "name" in self.column_names
 
 
 def text(name: str, meaning: str) -> Column:
-    """Declare text that may be absent."""
+    """Declare a nullable string."""
     return Column(name, ColumnType.STRING, meaning)
 
 
 def number(name: str, meaning: str, unit: str = "") -> Column:
-    """Declare an IEEE double that may be absent."""
+    """Declare a nullable IEEE double."""
     return Column(name, ColumnType.DOUBLE, meaning, unit)
 
 
 def count(name: str, meaning: str, unit: str = "") -> Column:
-    """Declare a 64-bit integer that may be absent."""
+    """Declare a nullable 64-bit integer."""
     return Column(name, ColumnType.BIGINT, meaning, unit)
 
 
 def time(name: str, meaning: str) -> Column:
-    """Declare a UTC time that may be absent."""
+    """Declare a nullable UTC time."""
     return Column(name, ColumnType.TIMESTAMP, meaning, "µs, UTC")
 
 
 def required(*columns: Column) -> tuple[Column, ...]:
-    """Return the columns as never null."""
+    """Return the columns as not nullable."""
     return tuple(
         Column(column.name, column.type, column.meaning, column.unit, is_required=True)
         for column in columns

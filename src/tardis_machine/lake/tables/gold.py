@@ -1,4 +1,4 @@
-"""Gold: what people ask first, always equal to a computation over all of Silver."""
+"""Gold: aggregates over Silver, always equal to one computation over all of Silver."""
 
 from tardis_machine.lake.tables.columns import (
     Column,
@@ -24,7 +24,7 @@ def _date(of: str) -> Column:
 
 BARS = Table(
     name="gold.bars",
-    meaning="Open, high, low, close and volumes by the time of the exchange; no bar without trade.",
+    meaning="OHLCV bars by exchange time; intervals without trades have no bar.",
     columns=(
         *required(
             _date("open_ts"),
@@ -41,7 +41,7 @@ BARS = Table(
         number("buy_volume", "Sum of amounts of taker buys.", BASE_UNIT),
         number("sell_volume", "Sum of amounts of taker sells.", BASE_UNIT),
         number("notional", "Sum of price × amount.", _NOTIONAL_UNIT),
-        number("vwap", "Volume-weighted mean price; absent without volume.", QUOTE_UNIT),
+        number("vwap", "Volume-weighted average price; null without volume.", QUOTE_UNIT),
         count("trades", "Number of trades."),
     ),
     key=("date", "exchange", "symbol", "interval", "open_ts"),
@@ -50,43 +50,43 @@ BARS = Table(
 )
 QUOTES_1S = Table(
     name="gold.quotes_1s",
-    meaning="The last best bid and ask of every second that had one.",
+    meaning="The last best bid and ask of every second with a quote.",
     columns=(
         *required(_date("second"), _EXCHANGE, _SYMBOL, time("second", "Start of the second.")),
-        text("basis", "Table it comes from: quotes, book_tickers or book_snapshots."),
+        text("basis", "Source table: quotes, book_tickers or book_snapshots."),
         number("bid_price", "Best bid.", QUOTE_UNIT),
         number("bid_amount", "Amount at the best bid.", BASE_UNIT),
         number("ask_price", "Best ask.", QUOTE_UNIT),
         number("ask_amount", "Amount at the best ask.", BASE_UNIT),
-        number("spread", "Best ask less best bid.", QUOTE_UNIT),
+        number("spread", "Best ask minus best bid.", QUOTE_UNIT),
         number("mid", "Mean of best bid and ask.", QUOTE_UNIT),
-        number("microprice", "Mid weighted by the amounts of the other side.", QUOTE_UNIT),
-        count("updates", "Quotes in the second."),
+        number("microprice", "Mid price weighted by the amounts of the opposite side.", QUOTE_UNIT),
+        count("updates", "Number of quotes in the second."),
     ),
     key=("date", "exchange", "symbol", "second"),
     cluster_by=("exchange", "symbol", "second"),
 )
 FUNDING = Table(
     name="gold.funding",
-    meaning="The last funding rate that was stated for every funding event.",
+    meaning="The last funding rate published for every funding event.",
     columns=(
         *required(
-            _date("funding_ts"), _EXCHANGE, _SYMBOL, time("funding_ts", "The funding event.")
+            _date("funding_ts"), _EXCHANGE, _SYMBOL, time("funding_ts", "Time of the funding.")
         ),
         number("funding_rate", "Rate that applies at funding_ts.", RATE_UNIT),
-        number("predicted_funding_rate", "Estimate for the period after that.", RATE_UNIT),
+        number("predicted_funding_rate", "Predicted rate of the following period.", RATE_UNIT),
         number("mark_price", "Mark price at as_of_ts.", QUOTE_UNIT),
         number("index_price", "Price of the underlying index at as_of_ts.", QUOTE_UNIT),
         number("open_interest", "Open interest at as_of_ts.", BASE_UNIT),
-        time("as_of_ts", "Time of the exchange of the last statement."),
-        time("as_of_local_ts", "Arrival of the last statement."),
+        time("as_of_ts", "Exchange time of the last published rate."),
+        time("as_of_local_ts", "Arrival time of the last published rate."),
     ),
     key=("date", "exchange", "symbol", "funding_ts"),
     cluster_by=("exchange", "symbol", "funding_ts"),
 )
 LIQUIDATIONS_1M = Table(
     name="gold.liquidations_1m",
-    meaning="Forced orders per minute; no row without one.",
+    meaning="Liquidations per minute; minutes without any have no row.",
     columns=(
         *required(_date("minute"), _EXCHANGE, _SYMBOL, _MINUTE),
         count("buys", "Liquidated short positions."),
@@ -101,18 +101,21 @@ LIQUIDATIONS_1M = Table(
 )
 CROSS_EXCHANGE_1M = Table(
     name="gold.cross_exchange_1m",
-    meaning="How far the last prices of one market lie apart between venues, per minute.",
+    meaning="Price dispersion of one market between exchanges, per minute.",
     columns=(
         *required(
             _date("minute"),
             text("market", "Symbol without separators and contract suffixes, XBT as BTC: BTCUSDT."),
             _MINUTE,
         ),
-        count("venues", "Exchange and symbol pairs with a trade in the minute; at least two."),
+        count(
+            "venues",
+            "Number of exchange and symbol pairs with a trade in the minute; at least two.",
+        ),
         number("mean_price", "Mean of their last prices.", QUOTE_UNIT),
         number("min_price", "Lowest last price.", QUOTE_UNIT),
         number("max_price", "Highest last price.", QUOTE_UNIT),
-        number("dispersion_bps", "Highest less lowest, relative to the mean.", "1e-4"),
+        number("dispersion_bps", "Highest minus lowest price, relative to the mean.", "1e-4"),
         text("cheapest", "Exchange with the lowest last price."),
         text("dearest", "Exchange with the highest last price."),
     ),
@@ -121,7 +124,7 @@ CROSS_EXCHANGE_1M = Table(
 )
 COVERAGE = Table(
     name="gold.coverage",
-    meaning="What each capture holds of every minute, and which one the Gold tables read.",
+    meaning="Completeness of each capture per minute, and which capture the Gold tables use.",
     columns=(
         *required(
             _date("minute"),
@@ -131,12 +134,16 @@ COVERAGE = Table(
             time("minute", "Start of the minute of event_ts."),
             text("capture", "`live:<producer>` or `history`."),
         ),
-        count("events", "Events with an event_ts in the minute."),
+        count("events", "Number of events with an event_ts in the minute."),
         count("silent_seconds", "Seconds of the minute without an event.", "s"),
-        count("disconnects", "Disconnects of the capture in the minute."),
+        count("disconnects", "Number of disconnects of the capture in the minute."),
         time("first_ts", "Earliest event_ts."),
         time("last_ts", "Latest event_ts."),
-        Column("is_preferred", ColumnType.BOOLEAN, "True for the capture with the most events."),
+        Column(
+            "is_preferred",
+            ColumnType.BOOLEAN,
+            "True: the capture with the most events; Gold uses it.",
+        ),
     ),
     key=("date", "exchange", "symbol", "data_type", "minute", "capture"),
     cluster_by=("exchange", "symbol", "minute"),

@@ -1,4 +1,4 @@
-"""Silver: one typed table per kind of event, each event once."""
+"""Silver: one typed table per kind of event, deduplicated."""
 
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS
 from tardis_machine.lake.tables.columns import (
@@ -18,30 +18,28 @@ RATE_UNIT = "fraction per funding period"
 IV_UNIT = "as the exchange states it"
 
 DISCONNECT = "disconnect"
-"""The payload case of a lost connection."""
+"""Payload case of a disconnect."""
 
 _DATE = Column("date", ColumnType.DATE, "UTC day of local_ts.")
 _EXCHANGE = text("exchange", "Exchange id, for example binance-futures.")
 _SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
-_LOCAL_TS = time("local_ts", "Arrival time at the recorder or, live, at the producer.")
-_ORDINAL = Column(
-    "ordinal", ColumnType.INT, "Position among events that share the rest of the key."
-)
+_LOCAL_TS = time("local_ts", "Arrival time at the recorder (history) or at the producer (live).")
+_ORDINAL = Column("ordinal", ColumnType.INT, "Sequence number among otherwise equal keys.")
 _CAPTURE = text("capture", "`live:<producer>` for live events, `history` for replays and archives.")
-_EVENT_TS = time("event_ts", "Time of the exchange.")
+_EVENT_TS = time("event_ts", "Timestamp of the exchange.")
 _NAME = text("name", "Requested data type, for example book_snapshot_5_100ms.")
-_CASE = text("payload_case", "Kind of event.")
-_INTERVAL = number("interval", "Period; 0: every change.", "ms")
+_CASE = text("payload_case", "Payload case of the event.")
+_INTERVAL = number("interval", "Snapshot interval; 0: on every change.", "ms")
 
 _IDENTITY = (_DATE, _EXCHANGE, _SYMBOL, _LOCAL_TS, _ORDINAL, _CAPTURE)
 _PROVENANCE = (
     text("producer", "Id of the process that encoded the event."),
-    text("origin", "How it came to the producer: realtime, replay or archive."),
+    text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
-    Column("time_digits", ColumnType.INT, "Bits that say which time texts had six digits."),
+    Column("time_digits", ColumnType.INT, "Bit mask of timestamps that had microseconds."),
 )
 _EXECUTION = (
-    text("id", "Id of the exchange."),
+    text("id", "Id that the exchange assigned."),
     number("price", "Price.", QUOTE_UNIT),
     number("amount", "Quantity.", BASE_UNIT),
     text("side", "Taker's side: buy, sell or unknown; a liquidated short is a buy."),
@@ -53,8 +51,8 @@ _TOP_OF_BOOK = (
     number("ask_amount", "Amount at the best ask.", BASE_UNIT),
 )
 _ENTRIES = (
-    Column("bid_entries", ColumnType.INT, "Entries of the bid list, where not depth."),
-    Column("ask_entries", ColumnType.INT, "Entries of the ask list, where not depth."),
+    Column("bid_entries", ColumnType.INT, "Length of the bid list if it differs from depth."),
+    Column("ask_entries", ColumnType.INT, "Length of the ask list if it differs from depth."),
 )
 
 
@@ -76,7 +74,7 @@ def _events(
     identity: tuple[Column, ...] = (),
     event_ts: tuple[Column, ...] = (_EVENT_TS,),
 ) -> Table:
-    """Declare a table of events: identity first, so that its columns have statistics."""
+    """Declare a table of events; identity columns first, because Delta keeps their statistics."""
     key = (*_IDENTITY, *identity)
     return Table(
         name=f"silver.{name}",
@@ -88,19 +86,19 @@ def _events(
     )
 
 
-TRADES = _events("trades", "Executions, with the taker's side.", ("trade",), _EXECUTION)
+TRADES = _events("trades", "Trades, with the side of the taker.", ("trade",), _EXECUTION)
 BOOK_CHANGES = _events(
     "book_changes",
-    "Changed levels of order books, or all of them.",
+    "Order book updates and snapshots.",
     ("book_change",),
     (
-        Column("is_snapshot", ColumnType.BOOLEAN, "True replaces all earlier levels."),
-        *_levels("; 0 removes the level"),
+        Column("is_snapshot", ColumnType.BOOLEAN, "True: replaces the whole book."),
+        *_levels("; 0 deletes the level"),
     ),
 )
 BOOK_SNAPSHOTS = _events(
     "book_snapshots",
-    "The best levels of order books, computed from their changes, grouped or not.",
+    "Top levels of order books, computed from book changes, optionally grouped by price.",
     ("book_snapshot", "grouped_book_snapshot"),
     (
         Column("depth", ColumnType.INT, "Levels per side that were requested."),
@@ -124,26 +122,26 @@ QUOTES = _events(
     identity=(_NAME,),
 )
 BOOK_TICKERS = _events(
-    "book_tickers", "Best bid and ask from the venue's own feed.", ("book_ticker",), _TOP_OF_BOOK
+    "book_tickers", "Best bid and ask as published by the exchange.", ("book_ticker",), _TOP_OF_BOOK
 )
 DERIVATIVE_TICKERS = _events(
     "derivative_tickers",
-    "Everything known about a derivative after one of its values changed.",
+    "Latest values of a derivative, one row per change.",
     ("derivative_ticker",),
     (
         number("last_price", "Price of the last trade.", QUOTE_UNIT),
         number("open_interest", "Open interest.", BASE_UNIT),
         number("funding_rate", "Rate that applies at funding_ts.", RATE_UNIT),
-        time("funding_ts", "Next funding event."),
-        number("predicted_funding_rate", "Estimate for the period after that.", RATE_UNIT),
+        time("funding_ts", "Time of the next funding."),
+        number("predicted_funding_rate", "Predicted rate of the following period.", RATE_UNIT),
         number("index_price", "Price of the underlying index.", QUOTE_UNIT),
         number("mark_price", "Mark price.", QUOTE_UNIT),
     ),
 )
-LIQUIDATIONS = _events("liquidations", "Forced orders.", ("liquidation",), _EXECUTION)
+LIQUIDATIONS = _events("liquidations", "Liquidation orders.", ("liquidation",), _EXECUTION)
 OPTION_SUMMARIES = _events(
     "option_summaries",
-    "Quotes, greeks and underlying of options.",
+    "Quotes, implied volatilities, greeks and underlying of options.",
     ("option_summary",),
     (
         text("option_type", "call or put."),
@@ -170,10 +168,13 @@ OPTION_SUMMARIES = _events(
 )
 TRADE_BARS = _events(
     "trade_bars",
-    "Bars as they were requested and published; gold.bars is computed from trades.",
+    "Trade bars as requested by the publisher; gold.bars is computed in the lake.",
     ("trade_bar",),
     (
-        number("interval", "Milliseconds, number of trades or volume, by kind."),
+        number(
+            "interval",
+            "Size of the bar: milliseconds, number of trades or volume, depending on kind.",
+        ),
         text("kind", "What closes a bar: time, volume or tick."),
         number("open", "First price.", QUOTE_UNIT),
         number("high", "Highest price.", QUOTE_UNIT),
@@ -183,7 +184,7 @@ TRADE_BARS = _events(
         number("buy_volume", "Sum of amounts of taker buys.", BASE_UNIT),
         number("sell_volume", "Sum of amounts of taker sells.", BASE_UNIT),
         count("trades", "Number of trades."),
-        number("vwap", "Volume-weighted mean price; absent without volume.", QUOTE_UNIT),
+        number("vwap", "Volume-weighted average price; null without volume.", QUOTE_UNIT),
         time("open_ts", "Time of the first trade."),
         time("close_ts", "Time of the last trade."),
     ),
@@ -191,32 +192,32 @@ TRADE_BARS = _events(
 )
 CONTROL_EVENTS = _events(
     "control_events",
-    "What happened to feeds: errors and disconnects.",
+    "Errors and disconnects of feeds.",
     ("error", DISCONNECT),
     (
         text("details", "Text of an error."),
         count("subsequent_errors_count", "Errors since the last good message of the exchange."),
-        Column("symbols", ColumnType.STRINGS, "Symbols of the lost connection; absent: all."),
+        Column("symbols", ColumnType.STRINGS, "Symbols of the lost connection; null: all."),
     ),
     identity=(_CASE,),
     event_ts=(),
 )
 QUARANTINE = Table(
     name="silver.quarantine",
-    meaning="Events that did not become rows of another table, with the reason.",
+    meaning="Events that failed validation, with the reason and their bytes.",
     columns=(
-        *required(_DATE, text("reason", "Rule that refused the event."), _CASE),
+        *required(_DATE, text("reason", "Why the event was rejected."), _CASE),
         *BUS_COLUMNS,
         _EXCHANGE,
         _SYMBOL,
         _LOCAL_TS,
-        Column("envelope", ColumnType.BINARY, "The bytes as they came from the bus."),
+        Column("envelope", ColumnType.BINARY, "The bytes as read from the bus."),
     ),
     key=("date", "bus", "stream", "partition", "position"),
 )
 TOUCHED_MINUTES = Table(
     name="silver.touched_minutes",
-    meaning="Minutes in which rows may have changed: what the Gold tables compute again.",
+    meaning="Minutes in which Silver may have changed, for which Gold is recomputed.",
     columns=required(
         _DATE,
         _CASE,
@@ -239,4 +240,10 @@ EVENT_TABLES = (
     TRADE_BARS,
     CONTROL_EVENTS,
 )
-"""The tables that hold payload cases; together they hold every case once."""
+"""The tables of events; each payload case is in exactly one of them."""
+
+QUOTE_TABLES = (QUOTES, BOOK_TICKERS, BOOK_SNAPSHOTS)
+"""Sources of best bid and ask for Gold; of two sources in one minute, the first is used."""
+
+QUOTE_CASES = tuple(case for table in QUOTE_TABLES for case in table.cases)
+"""The payload cases of those tables."""

@@ -18,7 +18,7 @@ from tardis_machine.buses.event_hubs.connections import (
 from tardis_machine.buses.event_hubs.errors import FAILURES, read_error
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 from tardis_machine.buses.results import Outcome
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 
 PREFETCHED_EVENTS = 1000
 PAGES_AHEAD = 64

@@ -19,7 +19,6 @@ from tardis_machine.buses.files.log import (
 )
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.lake.buses.client import BusClient, Loss, Page, Planner, ReadPolicy, Span
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.files.places import (
     Place,
     blocks_after,
@@ -31,6 +30,7 @@ from tardis_machine.lake.buses.files.places import (
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.rows import make_rows
+from tardis_machine.lake.errors import BusError
 
 RECORD_BYTES = 256
 """About what a record of a trade takes; limits by rows are kept by bytes, without reading them."""

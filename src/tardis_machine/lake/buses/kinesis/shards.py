@@ -18,8 +18,8 @@ from tardis_machine.buses.kinesis.client import (
 )
 from tardis_machine.buses.kinesis.errors import EXPIRED, FAILURES, NOT_FOUND, code_of, explained
 from tardis_machine.buses.kinesis.settings import KinesisSettings
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.model.errors import SinkUnavailableError
 
 MAX_PAGE_RECORDS = 10_000

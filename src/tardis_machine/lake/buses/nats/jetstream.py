@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tardis_machine.buses.nats.settings import NatsSettings
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats.protocol import Message, NatsConnection
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 
 PULL_MESSAGES = 5000
 PULL_BYTES = 8 << 20

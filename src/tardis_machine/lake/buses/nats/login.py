@@ -9,7 +9,7 @@ import nkeys  # type: ignore[import-untyped]
 
 from tardis_machine.buses.nats.client import has_tls
 from tardis_machine.buses.nats.settings import NatsSettings
-from tardis_machine.lake.buses.errors import BusError
+from tardis_machine.lake.errors import BusError
 
 _BLOCK = re.compile(r"-{3,}BEGIN [^-]+-{3,}\s+(\S+)\s+-{3,}END")
 

@@ -16,8 +16,8 @@ from urllib.parse import SplitResult, urlsplit
 from tardis_machine.buses.nats.client import tls_context
 from tardis_machine.buses.nats.errors import LOGIN_REFUSALS, NO_RESPONDERS
 from tardis_machine.buses.nats.settings import NatsSettings
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.nats.login import login, wants_tls
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.version import __version__
 
 DEFAULT_PORT = 4222

@@ -13,12 +13,12 @@ from tardis_machine.buses.nats.subjects import covers, matcher
 from tardis_machine.lake.arrow import Values, arrow
 from tardis_machine.lake.arrow import kernels as pc
 from tardis_machine.lake.buses.client import NumberedClient, Page, Planner, ReadPolicy, Span
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.nats.jetstream import JetStream, StreamInfo
 from tardis_machine.lake.buses.nats.protocol import Message
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Range
 from tardis_machine.lake.buses.rows import make_rows
+from tardis_machine.lake.errors import BusError
 
 PAGE_MESSAGES = 8192
 

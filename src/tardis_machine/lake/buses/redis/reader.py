@@ -19,11 +19,11 @@ from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.buses.redis.topology import Topology
 from tardis_machine.buses.results import Outcome
 from tardis_machine.lake.buses.client import BusClient, Loss, Page, Planner, ReadPolicy, Span
-from tardis_machine.lake.buses.errors import BusError, BusUnavailableError
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.planning import LanePlanner
 from tardis_machine.lake.buses.positions import Lane, Position, Range
 from tardis_machine.lake.buses.redis.streams import EntryId, StreamState, entry_rows
+from tardis_machine.lake.errors import BusError, BusUnavailableError
 from tardis_machine.model.errors import SinkUnavailableError
 
 PAGE_ENTRIES = 5000

@@ -8,9 +8,9 @@ import pyarrow as pa
 from tardis_machine.lake.arrow import Values, arrow
 from tardis_machine.lake.arrow import kernels as pc
 from tardis_machine.lake.buses.client import Span
-from tardis_machine.lake.buses.errors import BusError
 from tardis_machine.lake.buses.positions import Lane, Position
 from tardis_machine.lake.buses.rows import make_rows
+from tardis_machine.lake.errors import BusError
 
 MIN_VERSION = "7.0"
 

@@ -1,0 +1,1 @@
+"""Bus to Bronze: the ingest job, its rows, and the decoding of envelopes."""

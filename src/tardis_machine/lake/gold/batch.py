@@ -1,0 +1,130 @@
+"""One batch of dirty minutes: what Gold tables read for it, and how their rows are replaced."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+from pyspark.sql import DataFrame
+
+from tardis_machine.lake.arrow import Values, arrow_schema, kernels
+from tardis_machine.lake.gold.coverage import coverage_rows, events_of
+from tardis_machine.lake.gold.dirty_minutes import DirtyMinutes
+from tardis_machine.lake.gold.windows import in_dirty_minutes
+from tardis_machine.lake.store.changes import changed_rows
+from tardis_machine.lake.store.store import Store
+from tardis_machine.lake.store.times import Times, between_days, between_times
+from tardis_machine.lake.tables import Table
+from tardis_machine.lake.tables.gold import COVERAGE
+from tardis_machine.lake.tables.silver import (
+    CONTROL_EVENTS,
+    DISCONNECT,
+    EVENT_TABLES,
+    QUOTE_CASES,
+    QUOTE_TABLES,
+)
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Rows of a Gold table that take the place of those in the same windows."""
+
+    rows: DataFrame
+    span: Times
+    """From the start of the first to the end of the last window."""
+    time: str
+    """Name of the column with the start of the window."""
+    old: DataFrame | None = None
+    """Existing rows to delete where `rows` has none of the same key; None: nothing is deleted."""
+    partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Partition values that all rows have, by column."""
+
+
+class Batch:
+    """One batch of dirty minutes, shared by all Gold tables."""
+
+    def __init__(self, store: Store, dirty: DirtyMinutes) -> None:
+        self.dirty = dirty
+        self._store = store
+
+    def minutes(self, *cases: str) -> DataFrame:
+        """Return exchange, symbol and dirty minute of some payload cases, each once."""
+        return self.dirty.of(self._store.spark, *cases)
+
+    def exists(self, table: Table) -> bool:
+        """Say whether a table was ever written."""
+        return self._store.exists(table)
+
+    def silver_rows(self, table: Table, *cases: str) -> DataFrame:
+        """Return the rows of a Silver table in the dirty minutes of some payload cases."""
+        rows = self._store.read_times(table, "event_ts", self.dirty.times(*cases))
+        by_symbol = DISCONNECT not in cases or not self.dirty.has(DISCONNECT)
+        return in_dirty_minutes(rows, self.minutes(*cases), by_symbol=by_symbol)
+
+    def gold_rows(
+        self, table: Table, span: Times, time: str, **partitions: Sequence[str]
+    ) -> DataFrame:
+        """Return the existing rows of a Gold table in a span and some partitions."""
+        rows = self._store.read_times(table, time, [span])
+        return rows.where(" AND ".join(_conditions(span, time, partitions)))
+
+    @cached_property
+    def coverage(self) -> DataFrame:
+        """Return rows of `gold.coverage` for the dirty minutes; few, so the driver keeps them."""
+        return self._store.spark.createDataFrame(self._covered)
+
+    @property
+    def may_delete(self) -> bool:
+        """Say whether the preferred capture of a minute may have changed, so that rows may go."""
+        return kernels.all(self._covered["is_preferred"]).as_py() is False
+
+    @cached_property
+    def _covered(self) -> Values:
+        parts = [
+            self.silver_rows(table, *cases).transform(events_of, table)
+            for table in EVENT_TABLES
+            if table is not CONTROL_EVENTS
+            and self.dirty.has(*(cases := _cases_that_touch(table)))
+            and self.exists(table)
+        ]
+        if not parts:
+            return arrow_schema(COVERAGE).empty_table()
+        minutes = self.dirty.times(*self.dirty.spans)
+        disconnects = self._store.read_times(CONTROL_EVENTS, "local_ts", minutes)
+        return coverage_rows(reduce(DataFrame.unionByName, parts), disconnects).toArrow()
+
+    def write(self, table: Table, new: Replacement) -> None:
+        """Write the rows that differ from those in the table."""
+        store, span, time = self._store, new.span, new.time
+        if store.known_times(table, time, span, **new.partitions) is None:
+            store.append(new.rows, table)
+            return
+        old = new.old
+        if old is None:
+            old = self.gold_rows(table, span, time, **new.partitions)
+        changes = changed_rows(new.rows, old, table, deletes=new.old is not None)
+        with persisted(changes) as kept:
+            store.replace(kept, table, *_conditions(span, time, new.partitions))
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """Cache rows that are used several times."""
+    rows.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
+
+
+def _cases_that_touch(table: Table) -> tuple[str, ...]:
+    """Return the payload cases whose events make minutes of a table dirty."""
+    # The best source of quotes is chosen among all quote tables.
+    cases = QUOTE_CASES if table in QUOTE_TABLES else table.cases
+    return (*cases, DISCONNECT)
+
+
+def _conditions(span: Times, time: str, partitions: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return conditions on a table (`t`) for a span and some partitions."""
+    named = [f"t.{name} IN ({', '.join(map(repr, values))})" for name, values in partitions.items()]
+    return [between_days("date", *span.dates), between_times(time, span), *named]

@@ -1,0 +1,87 @@
+"""The job from Silver to Gold: recompute the windows of dirty minutes and write what changed.
+
+Late events therefore correct Gold, and a stream ends with the same tables as one batch over
+everything.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from tardis_machine.lake.gold import bars, cross_exchange, funding, liquidations, quotes
+from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.dirty_minutes import collect_dirty
+from tardis_machine.lake.store.store import Store
+from tardis_machine.lake.tables import SILVER_BY_CASE, Table
+from tardis_machine.lake.tables.gold import (
+    BARS,
+    COVERAGE,
+    CROSS_EXCHANGE_1M,
+    FUNDING,
+    LIQUIDATIONS_1M,
+    QUOTES_1S,
+)
+from tardis_machine.lake.tables.silver import (
+    DERIVATIVE_TICKERS,
+    LIQUIDATIONS,
+    QUOTE_CASES,
+    TOUCHED_MINUTES,
+    TRADES,
+)
+
+QUERY = "serve"
+"""Name of the query in checkpoints and metrics; lakes on disk have it."""
+MAX_DIRTY_BYTES = 1 << 20
+"""Bytes of `silver.touched_minutes` per batch: some 100,000 minutes, held by the driver."""
+
+
+@dataclass(frozen=True)
+class GoldTable:
+    """One Gold table: when it is recomputed, and how."""
+
+    table: Table
+    cases: tuple[str, ...]
+    """Payload cases whose events change it."""
+    recompute: Callable[[Batch], Iterable[Replacement]]
+    """Yields the rows of the dirty windows; each is written before the next is asked for."""
+
+
+def _coverage(batch: Batch) -> Iterable[Replacement]:
+    return [Replacement(batch.coverage, batch.dirty.span(*batch.dirty.spans), "minute")]
+
+
+GOLD = (
+    GoldTable(COVERAGE, tuple(SILVER_BY_CASE), _coverage),
+    GoldTable(BARS, TRADES.cases, bars.recompute),
+    GoldTable(CROSS_EXCHANGE_1M, TRADES.cases, cross_exchange.recompute),
+    GoldTable(QUOTES_1S, QUOTE_CASES, quotes.recompute),
+    GoldTable(LIQUIDATIONS_1M, LIQUIDATIONS.cases, liquidations.recompute),
+    GoldTable(FUNDING, DERIVATIVE_TICKERS.cases, funding.recompute),
+)
+"""Every Gold table, in the order of writing: a table may read those before it."""
+
+
+def build_writer(store: Store, max_batch_bytes: int = MAX_DIRTY_BYTES) -> DataStreamWriter:
+    """Return the streaming query; the caller sets its trigger and starts it."""
+    store.create(TOUCHED_MINUTES)
+    minutes = (
+        store.spark.readStream.format("delta")
+        .option("maxBytesPerTrigger", min(max_batch_bytes, MAX_DIRTY_BYTES))
+        .load(store.path(TOUCHED_MINUTES))
+    )
+    return (
+        minutes.writeStream.queryName(QUERY)
+        .option("checkpointLocation", store.checkpoint(QUERY))
+        .foreachBatch(lambda batch, _: build_batch(batch, store))
+    )
+
+
+def build_batch(minutes: DataFrame, store: Store) -> None:
+    """Update the Gold tables for some dirty minutes."""
+    batch = Batch(store, collect_dirty(minutes))
+    for gold in GOLD:
+        if batch.dirty.has(*gold.cases):
+            for replacement in gold.recompute(batch):
+                batch.write(gold.table, replacement)

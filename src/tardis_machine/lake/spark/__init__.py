@@ -1,0 +1,1 @@
+"""The Spark session: Java, jars, class archive and schemas."""

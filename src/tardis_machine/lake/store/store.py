@@ -1,0 +1,221 @@
+"""Delta tables on disk: read, append, insert new rows, replace changed rows.
+
+All tables are below one root, and a table is created with its first rows. Everything here is SQL or
+the DataFrame API, so that it runs the same in a local session and on a cluster.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from tardis_machine.lake.errors import TableVersionError
+from tardis_machine.lake.spark.schemas import spark_schema
+from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
+from tardis_machine.lake.store.log_stats import files_with, known_times
+from tardis_machine.lake.store.times import Times, between_times
+from tardis_machine.lake.tables import Table
+
+_MISSING_TABLE = {"PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
+TABLE_PROPERTIES = {
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+}
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """Identifies one write, so that Delta commits it once."""
+
+    writer: str
+    number: int
+
+
+class Store:
+    """All tables below one root, for one query with its own Spark session."""
+
+    def __init__(self, spark: SparkSession, root: str, catalog: str | None = None) -> None:
+        self.spark = spark.newSession()
+        self.root = absolute_root(root)
+        self._catalog = catalog
+        self._checked: set[str] = set()
+
+    def path(self, table: Table) -> str:
+        """Return the path of a table."""
+        return f"{self.root}/{table.path}"
+
+    def checkpoint(self, query: str) -> str:
+        """Return the checkpoint location of a streaming query."""
+        return f"{self.root}/_checkpoints/{query}"
+
+    def exists(self, table: Table) -> bool:
+        """Say whether a table exists; raise TableVersionError for one of another version."""
+        if table.name in self._checked:
+            return True
+        if is_local(self.root) and not Path(self.path(table)).is_dir():
+            return False
+        try:
+            found = self.spark.read.format("delta").load(self.path(table))
+            self._evolve(table, found.schema)
+        except AnalysisException as exc:
+            if exc.getCondition() in _MISSING_TABLE:
+                return False
+            raise
+        self._checked.add(table.name)
+        return True
+
+    def create(self, table: Table) -> None:
+        """Create an empty table unless it exists; for tables that are read as a stream."""
+        if not self.exists(table):
+            self.append(self.spark.createDataFrame([], spark_schema(table)), table)
+
+    def read(self, table: Table) -> DataFrame:
+        """Return all rows of a table; none when it does not exist yet."""
+        if not self.exists(table):
+            return self.spark.createDataFrame([], spark_schema(table))
+        return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
+
+    def read_times(self, table: Table, column: str, wanted: Sequence[Times]) -> DataFrame:
+        """Return the rows of a table, as `t`, whose time is in any of the wanted spans."""
+        is_wanted = " OR ".join(between_times(column, times) for times in wanted)
+        if not is_local(self.root) or not self.exists(table):
+            return self.read(table).alias("t").where(is_wanted)
+        # Delta would plan this read with an extra Spark job, which costs more than most batches.
+        files = files_with(self.path(table), column, wanted)
+        return self.read_files(table, files).alias("t").where(is_wanted)
+
+    def read_files(self, table: Table, files: Iterable[str]) -> DataFrame:
+        """Return the rows of some files of a table."""
+        paths = list(files)
+        if not paths:
+            return self.spark.createDataFrame([], spark_schema(table))
+        reader = self.spark.read.schema(spark_schema(table))
+        found = reader.option("basePath", self.path(table)).parquet(*paths)
+        return found.select(*table.column_names)
+
+    def append(self, rows: DataFrame, table: Table, transaction: Transaction | None = None) -> None:
+        """Append rows; a transaction that is already committed is skipped."""
+        writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
+        if transaction is not None:
+            writer = writer.options(txnAppId=transaction.writer, txnVersion=transaction.number)
+        if not self.exists(table):
+            writer = writer.options(**properties(table)).partitionBy(*table.partition_by)
+        writer.save(self.path(table))
+        self._register(table)
+
+    def insert_new(self, rows: DataFrame, table: Table, *bounds: str) -> None:
+        """Insert the rows whose key is not in the table.
+
+        Args:
+            rows: Rows with distinct keys.
+            table: Where they go.
+            bounds: Conditions on the table (`t`) that every row with an equal key meets. Literal
+                bounds let Delta skip other files, so that the cost depends on the rows, not on
+                the size of the table.
+        """
+        if not self.exists(table):
+            self.append(rows, table)
+            return
+        self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
+
+    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> None:
+        """Apply changes from `changed_rows`; the cost depends on the number of changes.
+
+        Args:
+            changes: Rows, each with its `change`.
+            table: Where they go.
+            bounds: As in `insert_new`.
+        """
+        counts = {row[CHANGE]: row["count"] for row in changes.groupBy(CHANGE).count().collect()}
+        if counts.keys() <= {INSERT}:
+            if counts:
+                self.append(changes.drop(CHANGE), table)
+            return
+        values = [name for name in table.column_names if name not in table.key]
+        updates = ", ".join(f"{name} = s.{name}" for name in values)
+        self._merge(
+            changes,
+            table,
+            bounds,
+            f"WHEN MATCHED AND s.{CHANGE} = '{DELETE}' THEN DELETE",
+            f"WHEN MATCHED THEN UPDATE SET {updates}",
+            f"WHEN NOT MATCHED THEN {_insert(table)}",
+        )
+
+    def known_times(
+        self, table: Table, column: str, times: Times, **partitions: Sequence[str]
+    ) -> Times | None:
+        """Return the part of a span in which a table may have rows; None when it has none."""
+        if not self.exists(table):
+            return None
+        if is_local(self.root):
+            return known_times(self.path(table), column, times, **partitions)
+        rows = self.read_times(table, column, [times])
+        for name, values in partitions.items():
+            rows = rows.where(F.col(name).isin(*values))
+        time_us = F.unix_micros(column)
+        low, high = rows.agg(F.min(time_us), F.max(time_us)).collect()[0]
+        return None if low is None else Times(low, high)
+
+    def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
+        keys = (f"t.{name} = s.{name}" for name in table.key)
+        condition = " AND ".join((*bounds, *keys))
+        self.spark.sql(
+            f"MERGE INTO delta.`{self.path(table)}` t USING {{rows}} s ON {condition} "
+            + " ".join(clauses),
+            rows=rows,
+        )
+
+    def _evolve(self, table: Table, found: StructType) -> None:
+        """Add the columns that a table lacks; raise TableVersionError for other types."""
+        types = {field.name: field.dataType for field in found}
+        wanted = spark_schema(table)
+        for field in wanted:
+            if field.name in types and types[field.name] != field.dataType:
+                raise TableVersionError(
+                    f"{table.name} in {self.root} has {field.name} as "
+                    f"{types[field.name].simpleString()}, this version writes "
+                    f"{field.dataType.simpleString()}: another version wrote it. Use that version, "
+                    "or build a new lake with another --lake root."
+                )
+        missing = [field for field in wanted if field.name not in types]
+        if missing:
+            added = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in missing)
+            self.spark.sql(f"ALTER TABLE delta.`{self.path(table)}` ADD COLUMNS ({added})")
+
+    def _register(self, table: Table) -> None:
+        if self._catalog is None or table.name in self._checked:
+            return
+        self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self._catalog}.{table.layer}")
+        self.spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {self._catalog}.{table.name} USING delta "
+            f"LOCATION '{self.path(table)}'"
+        )
+
+
+def properties(table: Table) -> dict[str, str]:
+    """Return the Delta properties that a table is created with."""
+    if not table.stats_by:
+        return TABLE_PROPERTIES
+    # Statistics of columns that no query filters by cost a quarter of a write.
+    return TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(table.stats_by)}
+
+
+def absolute_root(root: str) -> str:
+    """Return the root of a lake for Spark SQL: a URI or an absolute path."""
+    return str(Path(root).absolute()) if is_local(root) else root.rstrip("/")
+
+
+def is_local(root: str) -> bool:
+    """Say whether the root is a folder on this machine."""
+    return "://" not in root
+
+
+def _insert(table: Table) -> str:
+    columns = ", ".join(table.column_names)
+    values = ", ".join(f"s.{name}" for name in table.column_names)
+    return f"INSERT ({columns}) VALUES ({values})"  # noqa: S608

@@ -1,0 +1,112 @@
+"""`lake check`: nothing to say of a sound lake; every kind of damage is found and counted."""
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tardis_machine.cli import main
+from tardis_machine.lake.arrow import arrow_schema
+from tardis_machine.lake.query.quality import check_lake
+from tardis_machine.lake.tables import table_named
+from tests.lake.lakes import Lake
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("restored_logging")]
+
+Row = dict[str, Any]
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def root(full_lake: Lake, tmp_path: Path) -> Path:
+    """Return a copy of a sound lake, to be damaged."""
+    return Path(shutil.copytree(full_lake.root, tmp_path / "lake"))
+
+
+def add_row(root: Path, name: str, change: Callable[[Row], Row]) -> None:
+    """Append a changed copy of the first row of a table."""
+    table = table_named(name)
+    rows = pa.table(DeltaTable(root / table.path).to_pyarrow_table()).to_pylist()
+    schema = arrow_schema(table)
+    first = {key: value for key, value in rows[0].items() if key in schema.names}
+    added = pa.Table.from_pylist([first | change(first)], schema=schema)
+    write_deltalake(root / table.path, added, mode="append")
+
+
+def found(root: Path) -> dict[str, int]:
+    return {each.check.name: each.count for each in check_lake(str(root)) if each.count}
+
+
+def test_sound_lake_passes(full_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lake", "check", "--lake", full_lake.root], {}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not [line for line in lines if line.startswith("error")]
+    assert lines[-1].endswith(" checks, 0 failed.")
+
+
+ERRORS: dict[str, tuple[str, Callable[[Row], Row]]] = {
+    "repeated events": ("silver.trades", lambda _: {"producer": "again"}),
+    "trade events missing in Silver": (
+        "bronze.events",
+        lambda row: {"payload_case": "trade", "symbol": "LOST", "position": "lost"},
+    ),
+    "one preferred capture": (
+        "gold.coverage",
+        lambda row: {"data_type": "trade_bar", "symbol": "NEW", "is_preferred": False},
+    ),
+    "every trade counted once": ("gold.bars", lambda _: {"interval": "1m", "trades": 5}),
+    "prices in order": ("gold.bars", lambda row: {"trades": 0, "close": row["high"] + 1}),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_damage_is_an_error(root: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table, change = ERRORS[name]
+    before = found(root)
+    assert name not in before
+    add_row(root, table, change)
+    assert name in found(root)
+    assert main(["lake", "check", "--lake", str(root)], {}) == 1
+    printed = capsys.readouterr().out
+    assert f"error    {table}: {name}" in printed
+    assert ", 0 failed." not in printed
+
+
+WARNINGS: dict[str, tuple[str, Callable[[Row], Row]]] = {
+    "undecodable events": (
+        "bronze.events",
+        lambda _: {"payload_case": "unknown", "position": "new"},
+    ),
+    "clock skew": (
+        "silver.trades",
+        lambda row: {"symbol": "SKEWED", "event_ts": row["local_ts"] + 2 * MINUTE},
+    ),
+    "crossed quotes": (
+        "gold.quotes_1s",
+        lambda row: {"symbol": "CROSSED", "bid_price": 2.0, "ask_price": 1.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_odd_data_is_a_warning(root: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    table, change = WARNINGS[name]
+    add_row(root, table, change)
+    assert found(root)[name] == 1
+    assert main(["lake", "check", "--lake", str(root)], {}) == 0
+    assert f"warning  {table}: {name}: 1" in capsys.readouterr().out
+
+
+def test_refused_events_are_counted_by_reason(root: Path) -> None:
+    row = {"reason": "no symbol", "payload_case": "trade", "bus": "test", "stream": "s"}
+    rows = [row | {"partition": "0", "position": str(number)} for number in range(3)]
+    schema = arrow_schema(table_named("silver.quarantine"))
+    write_deltalake(root / "silver" / "quarantine", pa.Table.from_pylist(rows, schema=schema))
+    (finding,) = [each for each in check_lake(str(root)) if each.check.name == "rejected events"]
+    assert (finding.count, finding.is_error) == (3, False)
+    assert '"reason":"no symbol"' in finding.examples[0]

@@ -1,0 +1,140 @@
+"""Tables on disk: those of other versions, writes that come twice, and what their log tells."""
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from tardis_machine.lake.arrow import arrow_schema
+from tardis_machine.lake.errors import TableVersionError
+from tardis_machine.lake.store.changes import CHANGE, changed_rows
+from tardis_machine.lake.store.log_stats import files_with, known_times
+from tardis_machine.lake.store.store import Store, Transaction
+from tardis_machine.lake.store.times import Times
+from tardis_machine.lake.tables.gold import LIQUIDATIONS_1M
+from tardis_machine.lake.tables.silver import TRADES
+from tests.lake.events import NOON_US, SECOND_US
+from tests.lake.frames import at, event, frame, values
+
+pytestmark = pytest.mark.spark
+
+DAY = date(2024, 3, 1)
+
+
+@pytest.fixture
+def store(spark: SparkSession, tmp_path: Path) -> Store:
+    return Store(spark, str(tmp_path))
+
+
+def trades(*times: float, **columns: Any) -> list[dict[str, Any]]:
+    day = {"date": DAY, "price": 1.0}
+    return [event(each, **(day | columns)) for each in times]
+
+
+def written(store: Store, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    """Write a table as another version would."""
+    table = pa.Table.from_pylist(rows, schema=schema)
+    write_deltalake(store.path(TRADES), table, partition_by=["date"])
+
+
+def test_table_of_other_types_is_refused_by_name(store: Store) -> None:
+    schema = arrow_schema(TRADES)
+    place = schema.get_field_index("price")
+    written(store, trades(1, price="1.0"), schema.set(place, pa.field("price", pa.string())))
+    with pytest.raises(TableVersionError) as caught:
+        store.read(TRADES)
+    for part in ("silver.trades", "price", "string", "double", store.root, "another version"):
+        assert part in str(caught.value)
+
+
+def test_table_of_an_older_version_gets_its_new_columns(store: Store) -> None:
+    schema = arrow_schema(TRADES)
+    written(store, trades(1), schema.remove(schema.get_field_index("time_digits")))
+    store.append(frame(store.spark, TRADES, trades(2, time_digits=3)), TRADES)
+    assert values(store.read(TRADES), "event_ts", "time_digits") == [(1.0, None), (2.0, 3)]
+    first, last = NOON_US, NOON_US + 9 * SECOND_US
+    near = store.read_times(TRADES, "event_ts", [Times(first, last)])
+    assert values(near, "event_ts", "time_digits") == [(1.0, None), (2.0, 3)]
+
+
+def test_table_of_a_newer_version_keeps_its_columns(store: Store) -> None:
+    schema = arrow_schema(TRADES).append(pa.field("new", pa.string()))
+    written(store, trades(1, new="x"), schema)
+    store.append(frame(store.spark, TRADES, trades(2)), TRADES)
+    assert store.read(TRADES).columns == list(TRADES.column_names)
+    kept = pa.table(DeltaTable(store.path(TRADES)).to_pyarrow_table(columns=["new"]))
+    assert sorted(kept["new"].to_pylist(), key=str) == [None, "x"]
+
+
+def test_write_of_a_known_transaction_is_done_once(store: Store) -> None:
+    for number in (0, 0, 1):
+        rows = frame(store.spark, TRADES, trades(number))
+        store.append(rows, TRADES, Transaction("query/trade", number))
+    assert values(store.read(TRADES), "event_ts") == [(0.0,), (1.0,)]
+
+
+def test_statistics_are_kept_of_what_files_are_skipped_by(store: Store) -> None:
+    store.append(frame(store.spark, TRADES, trades(1)), TRADES)
+    files = pa.table(DeltaTable(store.path(TRADES)).get_add_actions(flatten=True))
+    lowest = {name for name in files.column_names if name.startswith("min.")}
+    assert lowest == {"min.exchange", "min.symbol", "min.local_ts", "min.event_ts"}
+    assert files["num_records"].to_pylist() == [1]
+
+
+def test_log_tells_where_rows_may_be(tmp_path: Path) -> None:
+    path = str(tmp_path / "trades")
+    schema = arrow_schema(TRADES)
+    for first in (10, 20, 40):
+        rows = pa.Table.from_pylist(trades(first, first + 5), schema=schema)
+        write_deltalake(path, rows, partition_by=["date"], mode="append")
+
+    def between(first: float, last: float) -> Times:
+        return Times(NOON_US + int(first * SECOND_US), NOON_US + int(last * SECOND_US))
+
+    assert known_times(path, "event_ts", between(0, 9)) is None
+    assert known_times(path, "event_ts", between(0, 12)) == between(10, 12)
+    assert known_times(path, "event_ts", between(26, 39)) is None
+    found = known_times(path, "event_ts", between(22, 60))
+    # The end is cut to milliseconds in the log, and so a little later here.
+    assert found is not None
+    assert between(22, 45) <= found <= between(22, 45.001)
+    assert len(files_with(path, "event_ts", [between(0, 12), between(41, 42)])) == 2
+    assert files_with(path, "event_ts", [between(30, 35)]) == []
+
+
+def test_changes_are_what_differs(spark: SparkSession) -> None:
+    def minute(number: int, **columns: Any) -> dict[str, Any]:
+        start = at(60 * number)
+        key = {"date": DAY, "exchange": "bitmex", "symbol": "XBTUSD", "minute": start}
+        return key | {"buys": 1, "buy_volume": 0.3} | columns
+
+    old = [minute(0), minute(1), minute(2), minute(3), minute(5, sell_volume=1.0)]
+    new = [
+        minute(0),
+        minute(1, buys=2),
+        minute(2, buy_volume=0.1 + 0.2),
+        minute(4),
+        minute(5, sell_volume=None),
+    ]
+    both = [frame(spark, LIQUIDATIONS_1M, rows) for rows in (new, old)]
+    changes = changed_rows(*both, LIQUIDATIONS_1M, deletes=True)
+    expected = [(180.0, "delete"), (240.0, "insert"), (300.0, "update"), (60.0, "update")]
+    assert values(changes, "minute", CHANGE) == expected
+    kept = changed_rows(*both, LIQUIDATIONS_1M, deletes=False)
+    assert values(kept, "minute", CHANGE) == expected[1:]
+
+
+def test_replacing_applies_inserts_updates_and_deletes(store: Store) -> None:
+    def rows(**buys: int) -> list[dict[str, Any]]:
+        key = {"date": DAY, "exchange": "bitmex", "minute": at(0)}
+        return [key | {"symbol": symbol, "buys": count} for symbol, count in buys.items()]
+
+    store.append(frame(store.spark, LIQUIDATIONS_1M, rows(a=1, b=1, c=1)), LIQUIDATIONS_1M)
+    wanted = frame(store.spark, LIQUIDATIONS_1M, rows(b=2, c=1, d=4))
+    changes = changed_rows(wanted, store.read(LIQUIDATIONS_1M), LIQUIDATIONS_1M, deletes=True)
+    store.replace(changes, LIQUIDATIONS_1M)
+    assert values(store.read(LIQUIDATIONS_1M), "symbol", "buys") == [("b", 2), ("c", 1), ("d", 4)]

@@ -1,0 +1,240 @@
+"""Protocol v5: `{arg: {channel, …}, data}`, where `arg` is what the client subscribed to."""
+
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tardis_machine.exchanges.numbers import LooseNumber, nonzero
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.tags import StartTag
+from tardis_machine.exchanges.venues.okex import v3
+from tardis_machine.exchanges.venues.okex.fields import Level, book_levels
+from tardis_machine.model.records import BookChange, BookTicker, SnapshotLevel, Trade
+from tardis_machine.model.requests import Filter
+from tardis_machine.model.time import ms_text
+
+NO_LEVEL = SnapshotLevel()
+
+Item = TypeVar("Item")
+
+
+class Argument(Struct, gc=False, rename="camel", omit_defaults=True):
+    """What was subscribed to: one instrument, a family of them, or all of a type."""
+
+    channel: str
+    inst_id: str | None = None
+    inst_family: str | None = None
+    uly: str | None = None
+    inst_type: str | None = None
+
+    @property
+    def symbol(self) -> str | None:
+        """Return the symbol that filters know it by, None when it names none."""
+        return self.inst_id or self.inst_family or self.uly
+
+
+class Header(Struct, gc=False):
+    """The part of a message that tells channels apart; an event is the answer to a request."""
+
+    arg: Argument | None = None
+    event: str | None = None
+
+
+class Instrument(Struct, gc=False, rename="camel"):
+    """The one instrument a message is about."""
+
+    inst_id: str
+
+
+class Push(Struct, Generic[Item], gc=False):
+    """A message whose items name their instrument; without data it has no news."""
+
+    data: list[Item] = []
+
+
+class InstrumentPush(Struct, Generic[Item], gc=False):
+    """A message about one instrument, which its items do not name; only books have an action."""
+
+    arg: Instrument
+    data: list[Item] = []
+    action: str | None = None
+
+
+class TradeItem(Struct, gc=False, rename="camel"):
+    """One trade."""
+
+    inst_id: str
+    trade_id: str
+    px: float
+    sz: float
+    side: str
+    ts: float
+
+
+class BookItem(Struct, gc=False):
+    """Changed levels of a book, all of them, or the best one of each side."""
+
+    ts: float
+    bids: list[Level] = []
+    asks: list[Level] = []
+
+
+class TickerItem(Struct, gc=False, rename="camel"):
+    """State of one instrument; prices may be empty."""
+
+    inst_id: str
+    ts: float
+    last: LooseNumber = None
+    bid_px: LooseNumber = None
+    bid_sz: LooseNumber = None
+    ask_px: LooseNumber = None
+    ask_sz: LooseNumber = None
+
+
+class TradeMapper(Mapper):
+    """`trades`, which joins the fills of one taker order at one price."""
+
+    is_stateless = True
+    channels: ClassVar[tuple[str, ...]] = ("trades",)
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle trades."""
+        return (Push[TradeItem], self.map) if tag in self.channels else None
+
+    def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
+        """Emit one trade per item, with the taker's side."""
+        for item in message.data:
+            emit(
+                Trade(
+                    symbol=item.inst_id,
+                    exchange=self.exchange,
+                    id=item.trade_id,
+                    price=item.px,
+                    amount=item.sz,
+                    side="buy" if item.side == "buy" else "sell",
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class AllTradesMapper(TradeMapper):
+    """`trades-all`, one trade per fill; `trades` is still understood."""
+
+    channels = ("trades", "trades-all")
+
+
+class BookMapper(Mapper):
+    """`books`."""
+
+    is_stateless = True
+    channel = "books"
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle the one channel that books are read from."""
+        return (InstrumentPush[BookItem], self.map) if tag == self.channel else None
+
+    def map(self, message: InstrumentPush[BookItem], local: str, emit: Emit) -> None:
+        """Emit each book that has a time; an idle one sends updates without levels."""
+        symbol = message.arg.inst_id
+        is_update = message.action == "update"
+        for item in message.data:
+            if item.ts == 0 or (is_update and not item.bids and not item.asks):
+                continue
+            emit(
+                BookChange(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    is_snapshot=message.action == "snapshot",
+                    bids=book_levels(item.bids),
+                    asks=book_levels(item.asks),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class TickByTickBookMapper(BookMapper):
+    """`books-l2-tbt`."""
+
+    channel = "books-l2-tbt"
+
+
+class BookTickerMapper(Mapper):
+    """`bbo-tbt`."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle best levels."""
+        return (InstrumentPush[BookItem], self.map) if tag == "bbo-tbt" else None
+
+    def map(self, message: InstrumentPush[BookItem], local: str, emit: Emit) -> None:
+        """Emit the best bid and ask; a side may be empty."""
+        symbol = message.arg.inst_id
+        for item in message.data:
+            bid = item.bids[0] if item.bids else NO_LEVEL
+            ask = item.asks[0] if item.asks else NO_LEVEL
+            emit(
+                BookTicker(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    ask_amount=ask.amount,
+                    ask_price=ask.price,
+                    bid_price=bid.price,
+                    bid_amount=bid.amount,
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class TickerBookTickerMapper(Mapper):
+    """`tickers`, for their best levels: there was no `bbo-tbt` at first."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle tickers."""
+        return (Push[TickerItem], self.map) if tag == "tickers" else None
+
+    def map(self, message: Push[TickerItem], local: str, emit: Emit) -> None:
+        """Emit the best bid and ask."""
+        for item in message.data:
+            emit(
+                BookTicker(
+                    symbol=item.inst_id,
+                    exchange=self.exchange,
+                    ask_amount=nonzero(item.ask_sz),
+                    ask_price=nonzero(item.ask_px),
+                    bid_price=nonzero(item.bid_px),
+                    bid_amount=nonzero(item.bid_sz),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+_header = msgspec.json.Decoder(Header)
+
+
+def read_channel(header: Header) -> str | None:
+    """Return the channel of a push; answers to requests have none."""
+    return None if header.arg is None or header.event is not None else header.arg.channel
+
+
+def read_symbols(message: bytes) -> tuple[str, ...]:
+    """Return the symbol that was subscribed to; `liquidation-orders` come for all of a type."""
+    arg = _header.decode(message).arg
+    symbol = None if arg is None else arg.symbol
+    return (symbol,) if symbol else ()
+
+
+FORMAT = WireFormat(
+    tag=StartTag(b'{"arg":{"channel":"', Header, read_channel),
+    locate=Filter,
+    symbols=read_symbols,
+    # Clients have always sent the older form, whatever they replayed.
+    read_subscribe=v3.read_subscribe,
+)

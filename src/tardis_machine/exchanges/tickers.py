@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tardis_machine.exchanges.spec import Emit
 from tardis_machine.model.records import DerivativeTicker
 
 
@@ -36,11 +37,13 @@ class PendingTicker:
         if not self._changed:
             return None
         self._changed = False
+        # Remembered, so that the ticker's time does not go back to an older one of the exchange.
+        self._timestamp = self._timestamp or local
         values: dict[str, Any] = self._values
         return DerivativeTicker(
             symbol=self._symbol,
             exchange=self._exchange,
-            timestamp=self._timestamp or local,
+            timestamp=self._timestamp,
             local_timestamp=local,
             **values,
         )
@@ -62,3 +65,28 @@ class PendingTickers:
         if ticker is None:
             ticker = self._tickers[symbol] = PendingTicker(self._exchange, symbol)
         return ticker
+
+    def change(
+        self,
+        symbol: str,
+        timestamp: str | None,
+        local: str,
+        emit: Emit,
+        **fields: float | str | None,
+    ) -> None:
+        """Remember new values of a symbol, and emit its full ticker if any of them is a change.
+
+        Args:
+            symbol: whose values they are.
+            timestamp: the exchange's time, None when the message has none.
+            local: when the message arrived.
+            emit: takes the ticker.
+            fields: values by the field names of `DerivativeTicker`; None leaves a value as it is.
+        """
+        ticker = self.of(symbol)
+        ticker.update(**fields)
+        if timestamp is not None:
+            ticker.advance(timestamp)
+        record = ticker.take(local)
+        if record is not None:
+            emit(record)

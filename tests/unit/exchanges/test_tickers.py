@@ -1,6 +1,10 @@
 """The state behind derivative tickers."""
 
+import msgspec
+import pytest
+
 from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.model.records import Record
 from tests.unit.exchanges.mapping import LOCAL
 
 
@@ -43,6 +47,48 @@ def test_ticker_without_time_has_that_of_its_arrival() -> None:
     record = ticker.take(LOCAL)
     assert record is not None
     assert record.timestamp == LOCAL
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        ("2024-03-01T00:00:00.000Z", LOCAL),
+        ("2024-03-01T00:00:00.123455Z", LOCAL),
+        ("2024-03-01T00:00:00.123Z", LOCAL),
+        ("2024-03-01T00:00:00.124Z", "2024-03-01T00:00:00.124Z"),
+        ("2024-03-01T00:00:00.123457Z", "2024-03-01T00:00:00.123457Z"),
+    ],
+)
+def test_time_of_arrival_is_kept_until_a_later_exchange_time(later: str, shown: str) -> None:
+    ticker = PendingTickers("x").of("BTC")
+    ticker.update(last_price=1.0)
+    ticker.take(LOCAL)
+    ticker.advance(later)
+    ticker.update(last_price=2.0)
+    record = ticker.take("2024-03-01T00:00:09.000000Z")
+    assert record is not None
+    assert record.timestamp == shown
+
+
+def test_change_emits_the_full_ticker_once() -> None:
+    tickers, records = PendingTickers("x"), list[Record]()
+    time = "2024-03-01T00:00:02.000Z"
+    tickers.change("BTC", time, LOCAL, records.append, last_price=1.0, mark_price=None)
+    tickers.change("BTC", time, LOCAL, records.append, last_price=1.0)
+    tickers.change("BTC", None, LOCAL, records.append, mark_price=2.0)
+    tickers.change("ETH", None, LOCAL, records.append)
+    assert [msgspec.to_builtins(record) for record in records] == [
+        {
+            "type": "derivative_ticker",
+            "symbol": "BTC",
+            "exchange": "x",
+            "timestamp": time,
+            "localTimestamp": LOCAL,
+            "lastPrice": 1.0,
+            **more,
+        }
+        for more in ({}, {"markPrice": 2.0})
+    ]
 
 
 def test_symbols_are_apart() -> None:

@@ -104,6 +104,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     read_subscribe: ReadSubscribe
     """Reads the frames of `connections`, as the venue does: the same filters come back."""
 
+    whole_market: frozenset[str] = frozenset()
+    """Channels that bring all symbols, whichever are asked for; their frames name none."""
+
     recorded_only: frozenset[str] = frozenset()
     """Channels that exist in recordings alone."""
 

@@ -92,6 +92,25 @@ async def test_native_replay_without_subscription_is_closed(client: Client) -> N
     assert received.reason == text[:120]
 
 
+async def test_native_replay_reads_the_frames_of_a_live_feed(
+    client: Client, data_api: DataApiStub
+) -> None:
+    subscribe = {"id": 1, "method": "orderbook_p.subscribe", "params": ["BTCUSDT", 30]}
+    received = await client.websocket("/ws-replay", subscribe, **NATIVE | {"exchange": "phemex"})
+    assert received.code == 1000
+    assert data_api.asks[0].filters == [{"channel": "orderbook_p", "symbols": ["BTCUSDT"]}]
+
+
+async def test_native_replay_of_an_unknown_channel_is_closed_with_its_reason(
+    client: Client, data_api: DataApiStub
+) -> None:
+    subscribe = {"id": 1, "method": "kline.subscribe", "params": ["BTCUSD", 60]}
+    received = await client.websocket("/ws-replay", subscribe, **NATIVE | {"exchange": "phemex"})
+    assert received.code == 1011
+    assert received.reason.startswith('Error: Invalid "filters[].channel" argument: undefined.')
+    assert data_api.asks == []
+
+
 async def test_native_replay_of_unknown_exchange_is_closed_at_once(client: Client) -> None:
     received = await client.websocket("/ws-replay", exchange="nope", **{"from": FROM, "to": TO})
     assert received.code == 1011

@@ -92,6 +92,22 @@ async def test_native_replay_without_subscription_is_closed(client: Client) -> N
     assert received.reason == text[:120]
 
 
+async def test_native_replay_reads_the_frames_of_a_live_feed(
+    client: Client, data_api: DataApiStub
+) -> None:
+    subscribe = {"id": 1, "method": "orderbook_p.subscribe", "params": ["BTCUSDT", 30]}
+    received = await client.websocket("/ws-replay", subscribe, **NATIVE | {"exchange": "phemex"})
+    assert received.code == 1000
+    assert data_api.asks[0].filters == [{"channel": "orderbook_p", "symbols": ["BTCUSDT"]}]
+
+
+async def test_native_message_without_a_channel_asks_for_nothing(client: Client) -> None:
+    ping = {"id": 1, "method": "server.ping", "params": []}
+    received = await client.websocket("/ws-replay", ping, **NATIVE | {"exchange": "phemex"})
+    assert received.code == 1011
+    assert received.reason.startswith("Error: No subscriptions received")
+
+
 async def test_native_replay_of_unknown_exchange_is_closed_at_once(client: Client) -> None:
     received = await client.websocket("/ws-replay", exchange="nope", **{"from": FROM, "to": TO})
     assert received.code == 1011

@@ -20,6 +20,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "coinbase": ("coinbase",),
         "deribit": ("deribit",),
         "okex": ("okex", "okex-futures", "okex-swap", "okex-options", "okcoin"),
+        "phemex": ("phemex",),
     }
 )
 """Modules of `exchanges.venues` and the ids they provide; a new one is added here."""

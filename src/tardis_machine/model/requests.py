@@ -14,9 +14,13 @@ from tardis_machine.model.time import floor_minute, parse_instant
 
 
 class Filter(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One channel of a feed, for some symbols or (None) for all of them."""
+    """One channel of a feed, for some symbols or (None) for all of them.
 
-    channel: str
+    A filter without a channel is what a client's subscription becomes that names an unknown one;
+    `check_filters` refuses it.
+    """
+
+    channel: str = ""
     symbols: tuple[str, ...] | None = None
 
 

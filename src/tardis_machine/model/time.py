@@ -93,6 +93,12 @@ def us_text(microseconds: float) -> str:
     return f"{_second_text(second)}{rest:06d}Z"
 
 
+def ns_text(nanoseconds: int) -> str:
+    """Write epoch nanoseconds with six fractional digits; the rest is cut."""
+    second, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second_text(second)}{rest // 1000:06d}Z"
+
+
 def auto_text(value: float) -> str:
     """Write an epoch number: microseconds when it is above 1e15, milliseconds otherwise."""
     return us_text(value) if value > 1e15 else ms_text(value)

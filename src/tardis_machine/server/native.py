@@ -66,7 +66,8 @@ class Member:
             except Exception as error:
                 log.debug("client message ignored", exchange=self.exchange.id, error=str(error))
                 continue
-            if filters is not None:
+            # A message that names no channel, such as a ping, asks for nothing.
+            if filters := [entry for entry in filters or () if entry.channel]:
                 self.filters = (self.filters or []) + filters
                 return
 

@@ -104,3 +104,9 @@ def test_filters_are_kept_in_order() -> None:
 )
 def test_bad_filters_are_refused(filters: Any, text: str) -> None:
     assert refusal(check_filters, filters, ["trade"]).startswith(text)
+
+
+def test_filter_without_channel_is_written_without_one_and_refused() -> None:
+    written = msgspec.to_builtins(Filter(symbols=("X",)))
+    assert written == {"symbols": ("X",)}
+    assert "channel" in refusal(check_filters, [written], ["trade"])

@@ -8,6 +8,7 @@ from tardis_machine.model.time import (
     iso_text,
     iso_us_text,
     ms_text,
+    ns_text,
     parse_instant,
     parse_us,
     us_text,
@@ -25,6 +26,11 @@ def test_epoch_milliseconds_have_three_digits() -> None:
 def test_epoch_microseconds_have_six_digits_also_when_zero() -> None:
     assert us_text(SECOND * 1_000_000 + 123_456) == "2023-11-14T22:13:20.123456Z"
     assert us_text(SECOND * 1_000_000) == "2023-11-14T22:13:20.000000Z"
+
+
+def test_epoch_nanoseconds_are_cut_to_microseconds() -> None:
+    # As a double, or rounded, it would be the next microsecond.
+    assert ns_text(SECOND * 1_000_000_000 + 123_456_999) == "2023-11-14T22:13:20.123456Z"
 
 
 def test_unit_of_an_epoch_number_is_told_by_its_size() -> None:

@@ -19,7 +19,7 @@ import zstandard
 from aiohttp import web
 
 from tardis_machine.model.time import MINUTE_US, ms_text, parse_us
-from tardis_machine.sources.cache import FeedFolder, SliceFile
+from tardis_machine.sources.cache import SliceFile, SliceFolder
 
 Slices = Mapping[tuple[str, str], bytes]
 """Recorded lines by exchange and minute (`2024-03-01T00:05`)."""
@@ -181,7 +181,7 @@ class DataApiStub:
     def _files(self, ask: Ask) -> list[SliceFile]:
         if self.folder is None:
             return []
-        feed = FeedFolder(self.folder, ask.exchange, ())
+        feed = SliceFolder(self.folder, ask.exchange, ())
         minutes = (ask.start_us + number * MINUTE_US for number in range(ask.minutes))
         return [file for us in minutes if (file := feed.find_exact(us, 1))]
 

@@ -42,7 +42,7 @@ class SliceFile:
         return self.start_us + self.minutes * MINUTE_US
 
 
-class FeedFolder:
+class SliceFolder:
     """The cached slices of one exchange and one set of filters."""
 
     def __init__(self, cache_dir: Path, exchange: str, filters: Iterable[Filter]) -> None:

@@ -13,7 +13,7 @@ from tardis_machine.exchanges.filters import filters_query
 from tardis_machine.model.errors import SliceError, SourceError, UpstreamStatusError
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import MINUTE_US, SECOND_US, ms_text
-from tardis_machine.sources.cache import FeedFolder, SliceFile, UnconfirmedFile
+from tardis_machine.sources.cache import SliceFile, SliceFolder, UnconfirmedFile
 from tardis_machine.sources.context import ArchiveContext
 from tardis_machine.sources.limits import RequestLimiter, Retries, TransientError
 from tardis_machine.sources.settings import ArchiveSettings
@@ -79,7 +79,7 @@ class DataApi:
     async def fetch(
         self,
         request: SliceRequest,
-        folder: FeedFolder,
+        folder: SliceFolder,
         gives_up: Callable[[], Awaitable[bool]] | None = None,
     ) -> StoredSlice:
         """Fetch a slice into a folder, with as many attempts as are granted."""
@@ -91,7 +91,7 @@ class DataApi:
                 minute=ms_text(request.start_us // 1000),
             )
 
-    async def download(self, request: SliceRequest, folder: FeedFolder) -> StoredSlice:
+    async def download(self, request: SliceRequest, folder: SliceFolder) -> StoredSlice:
         """Fetch a slice into a folder in one attempt, whole or not at all.
 
         Raises:
@@ -160,7 +160,7 @@ class DataApi:
         )
 
     async def _store(
-        self, response: aiohttp.ClientResponse, request: SliceRequest, folder: FeedFolder
+        self, response: aiohttp.ClientResponse, request: SliceRequest, folder: SliceFolder
     ) -> StoredSlice:
         encoding = response.headers.get("Content-Encoding", "")
         suffix = _SUFFIXES.get(encoding.strip().lower())

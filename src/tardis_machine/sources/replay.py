@@ -13,10 +13,10 @@ from tardis_machine.model.time import MINUTE_US, ms_text
 from tardis_machine.sources.cache import SliceFile
 from tardis_machine.sources.context import ArchiveContext
 from tardis_machine.sources.data_api import DataApi, SliceRequest
-from tardis_machine.sources.feed import Feed, ReadySpan
 from tardis_machine.sources.fetch_plan import Span, plan_spans, seconds_until, whole_minutes
 from tardis_machine.sources.limits import TransientError
 from tardis_machine.sources.prefetch import Prefetch
+from tardis_machine.sources.recorded_slices import ReadySpan, RecordedSlices
 from tardis_machine.sources.slices import skip_bytes
 
 # A minute is asked for a moment after it counts as recorded.
@@ -57,8 +57,8 @@ class Replay:
             start_us=self._span.start_us,
             api_key=options.api_key,
         )
-        self._feed = Feed(api, settings.cache_dir, request)
-        self._whole_feed = Feed(api, settings.cache_dir, replace(request, filters=()))
+        self._slices = RecordedSlices(api, settings.cache_dir, request)
+        self._all_channels = RecordedSlices(api, settings.cache_dir, replace(request, filters=()))
         # One replay never queues more than it may run, so that another one finds its turn.
         self._running = asyncio.Semaphore(settings.max_concurrent_requests)
         self._trusts_cache = settings.trust_cache
@@ -144,7 +144,7 @@ class Replay:
 
     async def _obtain(self, span: Span) -> ReadySpan:
         async with self._running:
-            return self._fetched(await self._feed.obtain(span))
+            return self._fetched(await self._slices.obtain(span))
 
     async def _obtain_edge(self, minute_us: int, span: Span) -> ReadySpan:
         """Fetch the first or last minute, cached or not, to learn whether access is granted.
@@ -160,17 +160,17 @@ class Replay:
             return await self._first_missing(span) is None
 
         try:
-            return self._fetched(await self._feed.obtain(edge, is_fresh=True, gives_up=is_cached))
+            return self._fetched(await self._slices.obtain(edge, is_fresh=True, gives_up=is_cached))
         except TransientError as error:
             log.warning("data API failed, reading the range from the cache", reason=str(error))
             self._trusts_cache = True
             return await self._obtain_edge(minute_us, span)
 
     async def _obtain_again(self, ready: ReadySpan) -> ReadySpan:
-        feed = self._whole_feed if ready.is_whole_feed else self._feed
-        again = self._fetched(await feed.obtain(ready.span, is_fresh=True))
+        slices = self._all_channels if ready.is_whole_feed else self._slices
+        again = self._fetched(await slices.obtain(ready.span, is_fresh=True))
         for stale in {file.path for file in ready.files} - {file.path for file in again.files}:
-            feed.folder.remove(stale)
+            slices.folder.remove(stale)
         return again
 
     def _cached(self, span: Span, file: SliceFile) -> ReadySpan:
@@ -185,10 +185,10 @@ class Replay:
 
     def _remove(self, path: Path) -> None:
         self._unread.discard(path)
-        self._feed.folder.remove(path)
+        self._slices.folder.remove(path)
 
     def _find(self, minute_us: int) -> SliceFile | None:
-        return self._feed.folder.find(minute_us) or self._whole_feed.folder.find(minute_us)
+        return self._slices.folder.find(minute_us) or self._all_channels.folder.find(minute_us)
 
     async def _first_missing(self, span: Span) -> int | None:
         """Return the first minute the cache lacks; looked up aside, a month has many folders."""
@@ -202,8 +202,8 @@ class Replay:
     def _missing_error(self, minute_us: int) -> OfflineError:
         return OfflineError(
             f"Offline, and the cache lacks {self._options.exchange} at "
-            f"{ms_text(minute_us // 1000)} for these filters. Looked in {self._feed.folder.path} "
-            f"and, for the whole feed, in {self._whole_feed.folder.path}."
+            f"{ms_text(minute_us // 1000)} for these filters. Looked in {self._slices.folder.path} "
+            f"and, for the whole feed, in {self._all_channels.folder.path}."
         )
 
     async def _wait_for(self, minute_us: int, delay_minutes: float) -> None:

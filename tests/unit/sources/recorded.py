@@ -13,7 +13,7 @@ import zstandard
 from tardis_machine.model.requests import Filter, ReplayRange
 from tardis_machine.model.time import MINUTE_US, parse_us
 from tardis_machine.sources.archive import ArchiveSource
-from tardis_machine.sources.cache import FeedFolder
+from tardis_machine.sources.cache import SliceFolder
 from tardis_machine.sources.context import Timing
 from tardis_machine.sources.settings import ArchiveSettings
 from tests.servers.data_api import Slices, minute_text
@@ -103,7 +103,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def archive_tasks() -> list[str]:
     """Name the running tasks that belong to a replay."""
     names = (task.get_coro().__qualname__ for task in asyncio.all_tasks())  # type: ignore[union-attr]
-    return [name for name in names if name.startswith(("Prefetch", "Replay", "Feed"))]
+    return [name for name in names if name.startswith(("Prefetch", "Replay", "RecordedSlices"))]
 
 
 def put_in_cache(
@@ -116,7 +116,7 @@ def put_in_cache(
     suffix: str = ".zst",
 ) -> Path:
     """Store a slice as another tool that shares the cache would."""
-    base = FeedFolder(cache_dir, EXCHANGE, filters).base_path(minute(number), size)
+    base = SliceFolder(cache_dir, EXCHANGE, filters).base_path(minute(number), size)
     path = base.with_name(base.name + suffix)
     path.parent.mkdir(parents=True, exist_ok=True)
     compress = zstandard.ZstdCompressor().compress if suffix == ".zst" else gzip.compress

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from tardis_machine.sources.cache import FeedFolder
+from tardis_machine.sources.cache import SliceFolder
 from tests.servers.data_api import DataApiStub
 from tests.unit.sources.recorded import (
     EXCHANGE,
@@ -27,7 +27,7 @@ async def test_auto_cleanup_removes_what_was_read(tmp_path: Path) -> None:
         assert await read(source, 0, 20, auto_cleanup=True) == all_lines(0, 20)
         assert await read(source, 0, 20, (), auto_cleanup=True) == all_lines(0, 20)
     assert files_in(tmp_path) == []
-    assert not FeedFolder(tmp_path, EXCHANGE, TRADES).path.exists()
+    assert not SliceFolder(tmp_path, EXCHANGE, TRADES).path.exists()
 
 
 async def test_auto_cleanup_spares_what_the_replay_does_not_own(tmp_path: Path) -> None:

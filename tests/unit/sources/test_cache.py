@@ -7,15 +7,15 @@ import pytest
 
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import parse_us
-from tardis_machine.sources.cache import FeedFolder, UnconfirmedFile, clear_cache, minute_path
+from tardis_machine.sources.cache import SliceFolder, UnconfirmedFile, clear_cache, minute_path
 from tests.unit.sources.recorded import EXCHANGE, TRADES, lines, minute, put_in_cache
 
 TRADES_HASH = "344565a28e99e233a29205050587032c5fe9635db429272bceacdf9abcf78a3f"
 WHOLE_FEED_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
 
 
-def folder(cache_dir: Path, filters: tuple[Filter, ...] = TRADES) -> FeedFolder:
-    return FeedFolder(cache_dir, EXCHANGE, filters)
+def folder(cache_dir: Path, filters: tuple[Filter, ...] = TRADES) -> SliceFolder:
+    return SliceFolder(cache_dir, EXCHANGE, filters)
 
 
 @pytest.mark.parametrize(

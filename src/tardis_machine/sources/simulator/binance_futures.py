@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tardis_machine.sources.simulator.feed import Feed, FeedOptions, MarketPlan
+from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan, SimulatedFeed
 from tardis_machine.sources.simulator.funding import Funding
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import (
@@ -22,7 +22,7 @@ _MS_FROM_MATCH_TO_EVENT = 2
 _BOOLEANS = ("false", "true")
 
 
-def open_feed(symbol: str, options: FeedOptions) -> Feed:
+def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
     """Start the market of a symbol."""
     return BinanceFuturesFeed(_plan(symbol), options)
 
@@ -42,7 +42,7 @@ def _plan(symbol: str) -> MarketPlan:
     )
 
 
-class BinanceFuturesFeed(Feed):
+class BinanceFuturesFeed(SimulatedFeed):
     """Write one futures symbol: trade, depth, bookTicker, markPrice, ticker, forceOrder."""
 
     exchange: ClassVar[str] = "binance-futures"

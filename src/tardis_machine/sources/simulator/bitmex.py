@@ -4,7 +4,12 @@ import hashlib
 from typing import ClassVar
 
 from tardis_machine.model.time import SECOND_US, us_text
-from tardis_machine.sources.simulator.feed import UNITS_PER_MS, Feed, FeedOptions, MarketPlan
+from tardis_machine.sources.simulator.feed import (
+    UNITS_PER_MS,
+    FeedOptions,
+    MarketPlan,
+    SimulatedFeed,
+)
 from tardis_machine.sources.simulator.funding import Funding
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import (
@@ -40,7 +45,7 @@ _LIQUIDATION_PARTIAL = (
 _INSTRUMENT_PARTIAL = '"keys":["symbol"],"types":{"symbol":"symbol","state":"symbol"}'
 
 
-def open_feed(symbol: str, options: FeedOptions) -> Feed:
+def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
     """Start the market of a symbol."""
     return BitmexFeed(_plan(symbol), options)
 
@@ -59,7 +64,7 @@ def _plan(symbol: str) -> MarketPlan:
     )
 
 
-class BitmexFeed(Feed):
+class BitmexFeed(SimulatedFeed):
     """Write one BitMEX symbol: trade, orderBookL2, quote, instrument, liquidation."""
 
     exchange: ClassVar[str] = "bitmex"

@@ -2,7 +2,12 @@
 
 from typing import ClassVar
 
-from tardis_machine.sources.simulator.feed import UNITS_PER_US, Feed, FeedOptions, MarketPlan
+from tardis_machine.sources.simulator.feed import (
+    UNITS_PER_US,
+    FeedOptions,
+    MarketPlan,
+    SimulatedFeed,
+)
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import (
     FixedTexts,
@@ -19,7 +24,7 @@ _MAKER_SIDES = ("buy", "sell")
 _TAKER_SIDES = ("sell", "buy")
 
 
-def open_feed(symbol: str, options: FeedOptions) -> Feed:
+def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
     """Start the market of a symbol."""
     return CoinbaseFeed(_plan(symbol), options)
 
@@ -37,7 +42,7 @@ def _plan(symbol: str) -> MarketPlan:
     )
 
 
-class CoinbaseFeed(Feed):
+class CoinbaseFeed(SimulatedFeed):
     """Write one product: snapshot, l2update, match, last_match, ticker, subscriptions."""
 
     exchange: ClassVar[str] = "coinbase"

@@ -63,7 +63,7 @@ class FeedOptions:
     is_lossy: bool = False
 
 
-class Feed(ABC):
+class SimulatedFeed(ABC):
     """Turn the events of one market into the messages of one venue.
 
     A subclass writes wire text; this class decides when things happen. Messages of a feed have

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import zstandard
 
-from tardis_machine.sources.cache import FeedFolder, UnconfirmedFile
+from tardis_machine.sources.cache import SliceFolder, UnconfirmedFile
 
 COMPRESSION_LEVEL = 3
 _SUFFIX = ".zst"
@@ -12,7 +12,7 @@ _SUFFIX = ".zst"
 
 def slice_path(cache_dir: Path, exchange: str, minute_us: int) -> Path:
     """Return where the slice of one minute with all channels lives."""
-    base = FeedFolder(cache_dir, exchange, filters=()).base_path(minute_us)
+    base = SliceFolder(cache_dir, exchange, filters=()).base_path(minute_us)
     return base.with_name(base.name + _SUFFIX)
 
 

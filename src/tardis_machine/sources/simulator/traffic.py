@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from tardis_machine.sources.simulator.feed import UNITS_PER_MS, Feed, Second
+from tardis_machine.sources.simulator.feed import UNITS_PER_MS, Second, SimulatedFeed
 
 DISCONNECT_MARKER = "\n"
 """An empty line of a slice."""
@@ -35,7 +35,9 @@ class Minute(NamedTuple):
 class Traffic:
     """Produce the minutes of one exchange, one after the other."""
 
-    def __init__(self, feeds: Sequence[Feed], start_second: int, gap_seed: str | None) -> None:
+    def __init__(
+        self, feeds: Sequence[SimulatedFeed], start_second: int, gap_seed: str | None
+    ) -> None:
         self._feeds = feeds
         self._second = start_second
         self._start_second = start_second

@@ -6,14 +6,14 @@ from types import MappingProxyType
 
 from tardis_machine.model.errors import UnknownNameError
 from tardis_machine.sources.simulator import binance_futures, bitmex, coinbase, deribit
-from tardis_machine.sources.simulator.feed import Feed, FeedOptions
+from tardis_machine.sources.simulator.feed import FeedOptions, SimulatedFeed
 
 
 @dataclass(frozen=True)
 class Venue:
     """How to simulate one exchange."""
 
-    open_feed: Callable[[str, FeedOptions], Feed]
+    open_feed: Callable[[str, FeedOptions], SimulatedFeed]
     spell: Callable[[str], str]
     """Writes a symbol as the venue does."""
 

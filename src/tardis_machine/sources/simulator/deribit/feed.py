@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from tardis_machine.sources.simulator.feed import Feed, FeedOptions, MarketPlan
+from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan, SimulatedFeed
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import FixedTexts, LevelTexts
 
@@ -11,7 +11,7 @@ _DIRECTIONS = ("sell", "buy")
 _PLUS_TICK, _ZERO_PLUS_TICK, _MINUS_TICK, _ZERO_MINUS_TICK = range(4)
 
 
-class DeribitFeed(Feed):
+class DeribitFeed(SimulatedFeed):
     """Write one instrument; subclasses say what its kind adds."""
 
     exchange: ClassVar[str] = "deribit"

@@ -1,11 +1,11 @@
-"""One recorded feed: its slices as files, found in the cache or fetched into it."""
+"""Recorded slices as files, found in the cache or fetched into it."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tardis_machine.model.time import MINUTE_US
-from tardis_machine.sources.cache import MAX_SLICE_MINUTES, FeedFolder, SliceFile
+from tardis_machine.sources.cache import MAX_SLICE_MINUTES, SliceFile, SliceFolder
 from tardis_machine.sources.data_api import DataApi, SliceRequest
 from tardis_machine.sources.fetch_plan import Span
 from tardis_machine.sources.slices import lines_between, read_slice
@@ -35,14 +35,14 @@ class ReadySpan:
             yield from pieces
 
 
-class Feed:
+class RecordedSlices:
     """The slices of one exchange and one set of filters, for one replay."""
 
     def __init__(self, api: DataApi, cache_dir: Path, request: SliceRequest) -> None:
-        self.folder = FeedFolder(cache_dir, request.exchange, request.filters)
+        self.folder = SliceFolder(cache_dir, request.exchange, request.filters)
         self._api = api
         self._request = request
-        # The data API cuts the whole feed by the minute only.
+        # Without filters, the data API cuts by the minute only.
         self._max_minutes = MAX_SLICE_MINUTES if request.filters else 1
 
     async def obtain(

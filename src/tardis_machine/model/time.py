@@ -7,6 +7,7 @@ the digit count is part of the normalized contract. `..._text` functions write s
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from math import floor
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], int]
@@ -91,6 +92,16 @@ def us_text(microseconds: float) -> str:
     """Write epoch microseconds with six fractional digits."""
     second, rest = divmod(int(microseconds), SECOND_US)
     return f"{_second_text(second)}{rest:06d}Z"
+
+
+def sec_us_text(seconds: float) -> str:
+    """Write epoch seconds with six fractional digits.
+
+    Milliseconds and the digits below them come from two products of doubles, as the reference
+    computes them: with more than six digits they may be rounded apart.
+    """
+    second, rest = divmod(int(seconds * 1000), 1000)
+    return f"{_second_text(second)}{rest:03d}{floor(seconds * 1_000_000) % 1000:03d}Z"
 
 
 def auto_text(value: float) -> str:

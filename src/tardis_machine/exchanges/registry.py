@@ -19,6 +19,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bitmex": ("bitmex",),
         "coinbase": ("coinbase",),
         "deribit": ("deribit",),
+        "kraken": ("kraken",),
     }
 )
 """Modules of `exchanges.venues` and the ids they provide; a new one is added here."""

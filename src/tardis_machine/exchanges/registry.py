@@ -21,6 +21,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "deribit": ("deribit",),
         "okex": ("okex", "okex-futures", "okex-swap", "okex-options", "okcoin"),
         "phemex": ("phemex",),
+        "kraken": ("kraken",),
     }
 )
 """Modules of `exchanges.venues` and the ids they provide; a new one is added here."""

@@ -20,8 +20,6 @@ MAX_TAGS = 100_000
 SEPARATOR = ","
 """Between the texts of a tag that is made of several."""
 
-_NULL = Raw(b"null")
-
 Answer = TypeVar("Answer")
 
 
@@ -95,11 +93,12 @@ class EndTag:
 class KeyTag:
     """The tag is the first of some keys that a message has: `{"sequence":7,"trades":[…]}`.
 
-    None of the keys may occur deeper inside a message.
+    A key counts whatever its value is, even null: the value is not looked at. None of the keys may
+    occur deeper inside a message.
     """
 
     def __init__(self, *names: str) -> None:
-        fields = [(name, Raw, _NULL) for name in names]
+        fields = [(name, Raw, None) for name in names]
         self._names = names
         self._keys = tuple(map(self.key_of, names))
         self._decode = msgspec.json.Decoder(msgspec.defstruct("KeyedMessage", fields)).decode
@@ -117,7 +116,7 @@ class KeyTag:
     def read(self, message: bytes) -> str | None:
         """Decode the message to see which keys are its own."""
         decoded = self._decode(message)
-        return next((name for name in self._names if getattr(decoded, name) != _NULL), None)
+        return next((name for name in self._names if getattr(decoded, name) is not None), None)
 
     def key_of(self, tag: str) -> bytes:
         """Return the key as it is written."""

@@ -7,6 +7,7 @@ the digit count is part of the normalized contract. `..._text` functions write s
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from math import floor
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], int]
@@ -16,7 +17,8 @@ SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
 DAY_US = 86_400 * SECOND_US
 
-_MILLISECOND_TEXTS = tuple(f"{rest:03d}Z" for rest in range(1000))
+_THREE_DIGITS = tuple(f"{rest:03d}" for rest in range(1000))
+_LAST_DIGITS = tuple(f"{digits}Z" for digits in _THREE_DIGITS)
 
 _WIRE = re.compile(
     r"([+-]\d{6}|\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|\+00:00)", re.ASCII
@@ -84,7 +86,7 @@ def _second_us(text: str) -> int:
 def ms_text(milliseconds: float) -> str:
     """Write epoch milliseconds with three fractional digits; a fraction of one is cut."""
     second, rest = divmod(int(milliseconds), 1000)
-    return _second_text(second) + _MILLISECOND_TEXTS[rest]
+    return _second_text(second) + _LAST_DIGITS[rest]
 
 
 def us_text(microseconds: float) -> str:
@@ -97,6 +99,17 @@ def ns_text(nanoseconds: int) -> str:
     """Write epoch nanoseconds with six fractional digits; the rest is cut."""
     second, rest = divmod(nanoseconds, 1_000_000_000)
     return f"{_second_text(second)}{rest // 1000:06d}Z"
+
+
+def sec_us_text(seconds: float) -> str:
+    """Write epoch seconds with six fractional digits.
+
+    Milliseconds and the digits below them come from two products of doubles, as the reference
+    computes them: with more than six digits they may be rounded apart.
+    """
+    second, rest = divmod(int(seconds * 1000), 1000)
+    below = floor(seconds * 1_000_000) % 1000
+    return f"{_second_text(second)}{_THREE_DIGITS[rest]}{_LAST_DIGITS[below]}"
 
 
 def auto_text(value: float) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tardis_machine.exchanges.catalog import CATALOG
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.model.errors import MappingError, UnsupportedError
@@ -102,4 +103,4 @@ def test_unreadable_line_is_an_error(message: bytes) -> None:
 
 def test_exchange_without_mappers_cannot_be_filtered() -> None:
     with pytest.raises(UnsupportedError, match="kraken"):
-        LineFilter(REGISTRY["kraken"], [Filter("trade")])
+        LineFilter(CATALOG["kraken"], [Filter("trade")])

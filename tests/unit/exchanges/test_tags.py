@@ -54,7 +54,6 @@ def test_message_without_tag_has_the_untagged_answer() -> None:
     assert table(END, []).answer(b'[1,"a",2]') == "untagged"
     assert table(END, []).answer(b'["a"]') == "untagged"
     assert table(KEY, []).answer(b'{"n":{"trades":1}}') == "untagged"
-    assert table(KEY, []).answer(b'{"trades":null}') == "untagged"
 
 
 def test_escaped_tag_is_read_as_it_is_meant() -> None:
@@ -110,6 +109,7 @@ def test_first_key_that_is_there_is_the_tag() -> None:
     assert tags.answer(b'{"book":{},"trades":[]}') == "TRADES"
     assert tags.answer(b'{"book":{"asks":[]},"depth":30}') == "BOOK"
     assert tags.answer(b'{"sequence" : 1 , "book" : {}}') == "BOOK"
+    assert tags.answer(b'{"book" : {} , "trades" : null}') == "TRADES"
     assert asked == ["trades", "book"]
     assert known(tags, b'{"book":{"asks":[]}}', b'{"other":1}') == ["BOOK", None]
 

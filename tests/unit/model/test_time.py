@@ -11,6 +11,7 @@ from tardis_machine.model.time import (
     ns_text,
     parse_instant,
     parse_us,
+    sec_us_text,
     us_text,
 )
 
@@ -31,6 +32,26 @@ def test_epoch_microseconds_have_six_digits_also_when_zero() -> None:
 def test_epoch_nanoseconds_are_cut_to_microseconds() -> None:
     # As a double, or rounded, it would be the next microsecond.
     assert ns_text(SECOND * 1_000_000_000 + 123_456_999) == "2023-11-14T22:13:20.123456Z"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fraction"),
+    [
+        (SECOND, "000000"),
+        (SECOND + 0.5, "500000"),
+        (float(f"{SECOND}.123456"), "123456"),
+        (float(f"{SECOND}.000001"), "000001"),
+        (float(f"{SECOND}.999999"), "999999"),
+        (float(f"{SECOND}.9999997"), "999999"),
+    ],
+)
+def test_epoch_seconds_keep_their_microseconds(seconds: float, fraction: str) -> None:
+    assert sec_us_text(seconds) == f"2023-11-14T22:13:20.{fraction}Z"
+
+
+def test_digits_below_milliseconds_are_computed_apart() -> None:
+    # In doubles the microseconds of this time round up to 380000, its milliseconds stay 379.
+    assert sec_us_text(1561979843.37999992) == "2019-07-01T11:17:23.379000Z"
 
 
 def test_unit_of_an_epoch_number_is_told_by_its_size() -> None:

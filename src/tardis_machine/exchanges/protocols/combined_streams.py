@@ -230,13 +230,7 @@ class DerivativeTickerMapper(Mapper):
         fields: dict[str, float | str | None],
     ) -> None:
         """Change what is known about a symbol and emit its ticker if that is news."""
-        ticker = self._tickers.of(symbol)
-        ticker.update(**fields)
-        if timestamp is not None:
-            ticker.advance(timestamp)
-        record = ticker.take(local)
-        if record is not None:
-            emit(record)
+        self._tickers.change(symbol, timestamp, local, emit, **fields)
 
 
 class LiquidationMapper(Mapper):

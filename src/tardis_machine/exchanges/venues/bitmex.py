@@ -295,8 +295,11 @@ class DerivativeTickerMapper(Mapper):
                 continue
             if item.state is not None and item.state not in ("Open", "Closed"):
                 continue
-            ticker = self._tickers.of(item.symbol)
-            ticker.update(
+            self._tickers.change(
+                item.symbol,
+                iso_text(item.timestamp) if item.timestamp else None,
+                local,
+                emit,
                 funding_rate=item.funding_rate,
                 predicted_funding_rate=item.indicative_funding_rate,
                 funding_timestamp=iso_text(item.funding_timestamp)
@@ -307,11 +310,6 @@ class DerivativeTickerMapper(Mapper):
                 open_interest=item.open_interest,
                 last_price=item.last_price,
             )
-            if item.timestamp:
-                ticker.advance(iso_text(item.timestamp))
-            record = ticker.take(local)
-            if record is not None:
-                emit(record)
 
 
 class LiquidationMapper(Mapper):

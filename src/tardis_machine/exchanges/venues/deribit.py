@@ -277,8 +277,11 @@ class DerivativeTickerMapper(Mapper):
         data = message.params.data
         if data.greeks is not None and data.combo_state != "active":
             return
-        ticker = self._tickers.of(data.instrument_name)
-        ticker.update(
+        self._tickers.change(
+            data.instrument_name,
+            ms_text(data.timestamp),
+            local,
+            emit,
             # The continuous rate, not the one of the last eight hours.
             funding_rate=data.current_funding,
             index_price=data.index_price,
@@ -286,10 +289,6 @@ class DerivativeTickerMapper(Mapper):
             open_interest=data.open_interest,
             last_price=data.last_price,
         )
-        ticker.advance(ms_text(data.timestamp))
-        record = ticker.take(local)
-        if record is not None:
-            emit(record)
 
 
 class OptionSummaryMapper(Mapper):

@@ -10,7 +10,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
-pytest_plugins = ["tests.servers.plugin"]
+pytest_plugins = ["tests.servers.plugin", "tests.groups"]
 
 # A busy machine must not fail a property test; a run in CI must be the same each time.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)

@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.compat.conftest import Client, free_port
+from tests.compat.conftest import Client
 from tests.compat.recorded import FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
+from tests.servers.ports import free_ports
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}
 NATIVE = {"exchange": "bitmex", "from": FROM, "to": TO}
@@ -154,7 +155,7 @@ class TestRequestLimit:
 def started_server(tmp_path: Path, *, open_files: int) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a server of its own, which may open this many files unless it asks for more."""
     words = [sys.executable, "-m", "tardis_machine", "serve", "--workers", "2", "--offline"]
-    words += ["--port", str(free_port()), "--cache-dir", str(tmp_path)]
+    words += ["--port", str(free_ports()), "--cache-dir", str(tmp_path)]
     command = f"ulimit -Sn {open_files}; exec {shlex.join(words)}"
     # What a killed parent could not remove lies in this test's folder.
     environ = os.environ | {"TMPDIR": str(tmp_path)}

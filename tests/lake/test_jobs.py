@@ -17,7 +17,7 @@ from tardis_machine.sinks.files.settings import FilesSettings
 from tardis_machine.sinks.registry import PublishingSettings, make_sink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import make_events
-from tests.servers.process import free_port
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.spark
 

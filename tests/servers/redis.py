@@ -10,7 +10,8 @@ import redis
 
 from tests.servers import places
 from tests.servers.lifecycle import Lifecycle
-from tests.servers.process import ServerFailedError, ServerProcess, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError, ServerProcess
 from tests.servers.tls import Certificates
 
 SLOTS = 16_384

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import psutil
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.model.control import NormalizedRecord, decode_lines
 from tardis_machine.sinks.log import durable_end, read_blocks, segments
+from tests.servers.ports import free_ports
 
 SECONDS = 60.0
 COMMAND = [sys.executable, "-m", "tardis_machine"]
@@ -87,19 +87,6 @@ def wait_until(is_true: Callable[[], Any], what: str, seconds: float = SECONDS) 
     while not is_true():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.02)
-
-
-def free_ports() -> int:
-    """Return a port that is free now, as the next one is."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 class Machine:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.publishing.machine import free_ports
+from tests.servers.ports import free_ports
 
 PROBE = """
 import asyncio, json, sys, threading

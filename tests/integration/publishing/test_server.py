@@ -15,7 +15,6 @@ from tardis_machine.model.control import decode_lines
 from tests.integration.publishing.machine import (
     Machine,
     assert_equals_response,
-    free_ports,
     published,
     records_of,
     replay_options,
@@ -283,13 +282,15 @@ def test_spool_that_cannot_be_written_is_said_loudly_and_memory_goes_on(
     assert_equals_response(published(bus), body)
 
 
-def test_dead_bus_does_not_hold_up_a_healthy_one(cache: Path, tmp_path: Path) -> None:
+def test_dead_bus_does_not_hold_up_a_healthy_one(
+    cache: Path, tmp_path: Path, closed_port: int
+) -> None:
     bus = tmp_path / "bus"
     flags = [
         f"--files-dir={bus}",
         "--files-exclude-payloads=disconnect",
         "--redis-host=127.0.0.1",
-        f"--redis-port={free_ports()}",
+        f"--redis-port={closed_port}",
         "--redis-stream=bronze",
         "--redis-queue-max-messages=1000",
         "--event-bus-drain-timeout-ms=300",

@@ -9,7 +9,8 @@ import pytest
 
 from tests.servers import places
 from tests.servers.elsewhere import Elsewhere, UncontrollableServerError
-from tests.servers.process import ServerFailedError, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError
 from tests.servers.redis import Redis
 
 pytestmark = pytest.mark.broker

@@ -508,9 +508,9 @@ def test_denied_description_does_not_stop_records(
     assert outcomes(sink.send(events_for(kinesis_stream, 2))) == {Outcome.OK}
 
 
-def test_unreachable_endpoint_is_said_soon(open_sink: OpenSink) -> None:
+def test_unreachable_endpoint_is_said_soon(open_sink: OpenSink, closed_port: int) -> None:
     with pytest.raises(SinkUnavailableError, match="not reachable"):
-        open_sink(stream="s", endpoint_url="http://127.0.0.1:1")
+        open_sink(stream="s", endpoint_url=f"http://127.0.0.1:{closed_port}")
 
 
 def test_no_credentials_are_an_error_of_the_operator(

@@ -31,7 +31,7 @@ from tests.contract.sinks import (
 )
 from tests.servers.nats import Nats, NatsCluster, make_nkey
 from tests.servers.plugin import unique_name
-from tests.servers.process import free_port
+from tests.servers.ports import free_port
 from tests.servers.readers import Received as Message
 from tests.servers.readers import connect_nats, read_nats
 from tests.servers.tcp_proxy import Flow, MakeProxy, TcpProxy
@@ -428,8 +428,9 @@ def test_wrong_password_parks_the_bus_and_is_not_shown(open_sink: OpenSink) -> N
         open_sink(**options, password=Secret("w-secret")).close(1)
 
 
-def test_unreachable_server_is_said_soon() -> None:
-    sink = NatsSink(NatsSettings(servers=("nats://127.0.0.1:1",), subject="s"), EventBusSettings())
+def test_unreachable_server_is_said_soon(closed_port: int) -> None:
+    settings = NatsSettings(servers=(f"nats://127.0.0.1:{closed_port}",), subject="s")
+    sink = NatsSink(settings, EventBusSettings())
     began = time.monotonic()
     with pytest.raises(SinkUnavailableError, match="not reachable"):
         sink.open()

@@ -17,6 +17,13 @@ settings.register_profile("project", deadline=None, derandomize="CI" in os.envir
 settings.load_profile("project")
 
 
+def pytest_collection_finish() -> None:
+    """Leave what exists before the first test out of every later garbage collection."""
+    # 300,000 objects of modules and tests: looking at them takes 0.2 s after each broker test.
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def leaks_of_clients_stay_here(request: pytest.FixtureRequest) -> Iterator[None]:
     """Collect what bus clients forget to close right after their test, not during another one."""

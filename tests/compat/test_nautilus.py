@@ -92,7 +92,7 @@ async def received(client: Client, *entries: dict[str, Any]) -> list[Any]:
         got.append(capsule_to_data(data) if is_capsule else data)
 
     machine = nautilus_pyo3.TardisMachineClient(base_url=client.machine.ws_url)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(240):
         await machine.replay(instruments(), options(*entries), keep)
     return got
 
@@ -241,7 +241,7 @@ class TestImpatientServer:
             machine.close()
 
         asked = {**BITMEX, "dataTypes": ["book_snapshot_25_0ms"]}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await machine.replay(instruments(), options(asked), close_at_the_first)
             while ACTIVE + " 0.0" not in (await client.get("/metrics"))[2]:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

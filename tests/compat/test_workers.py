@@ -70,7 +70,7 @@ async def test_one_silent_member_still_fails_the_session(client: Client) -> None
 async def test_dead_worker_is_replaced(client: Client) -> None:
     before = worker_pids()
     os.kill(before[0], signal.SIGKILL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len([pid for pid in worker_pids() if pid not in before]) != 1:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     for _ in range(6):
@@ -89,7 +89,7 @@ async def test_metrics_answer_for_every_worker(client: Client) -> None:
     async with client.session.get(client.machine.http_url + "/health-check"):
         for _ in range(4):
             await client.lines("/replay", RAW)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while process_metric((await client.get("/metrics"))[2], sent) != 24:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -102,7 +102,7 @@ async def test_counts_survive_the_worker_that_made_them(client: Client) -> None:
     before = worker_pids()
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len(worker_pids()) < 2 or set(worker_pids()) & set(before):
             await asyncio.sleep(0.05)
             seen.append(process_metric((await client.get("/metrics"))[2], sent))
@@ -129,7 +129,7 @@ async def test_more_connections_than_a_worker_can_have_queued_are_all_served(
     await asyncio.sleep(0.5)
     for pid in worker_pids():
         os.kill(pid, signal.SIGCONT)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(240):
         assert sum(await asyncio.gather(*waiting)) == 800
 
 
@@ -174,7 +174,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         workers = psutil.Process(parent.pid).children()
         parent.kill()
         assert len(workers) == 2
-        assert psutil.wait_procs(workers, timeout=30)[1] == []
+        assert psutil.wait_procs(workers, timeout=240)[1] == []
         assert parent.stderr is not None
         assert parent.stderr.read() == b""
 

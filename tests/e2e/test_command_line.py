@@ -15,7 +15,7 @@ from tardis_machine.version import __version__
 from tests.servers.ports import free_ports
 
 COMMAND = str(Path(sys.executable).parent / "tardis-machine")
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 240
 
 
 def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:

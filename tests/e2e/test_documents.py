@@ -24,7 +24,7 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
 PORT = re.compile(r"(?<=port[ =])\d{4,5}\b|(?<=port = )\d{4,5}\b|(?<=127\.0\.0\.1:)\d{4,5}\b")
 LAST_START_LINE = "See "
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MOST_FILES = 150
 """About what the first batch of all three queries writes."""
 LOOK_SECONDS = 0.01
-LIFE_SECONDS = 240
-END_SECONDS = 280
+LIFE_SECONDS = 600
+END_SECONDS = 900
 
 
 @dataclass(frozen=True)

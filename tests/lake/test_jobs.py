@@ -21,7 +21,7 @@ from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.spark
 
-DEADLINE_SECONDS = 250
+DEADLINE_SECONDS = 600
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:

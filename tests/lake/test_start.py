@@ -29,7 +29,7 @@ def run(folder: Path, *flags: str, **variables: str) -> tuple[int, str]:
         env=environ | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.stdout == ""

@@ -16,7 +16,7 @@ from tests.servers.tls import Certificates
 # Fast to start and small, on two busy cores: one collector thread, the quick compiler only.
 JAVA_OPTIONS = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 CLUSTER_ID = "dGFyZGlzLW1hY2hpbmUtMQ"
-ADMIN_SECONDS = 30
+ADMIN_SECONDS = 240
 
 PROPERTIES = {
     "process.roles": "broker,controller",

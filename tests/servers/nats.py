@@ -19,7 +19,7 @@ from tests.servers.process import ServerFailedError, ServerProcess
 from tests.servers.tls import Certificates
 
 PING_SECONDS = 5
-CLUSTER_READY_SECONDS = 60
+CLUSTER_READY_SECONDS = 240
 
 
 class Nats(ServerProcess):

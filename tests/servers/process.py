@@ -62,7 +62,7 @@ class ServerProcess(Lifecycle):
     """
 
     name: ClassVar[str]
-    start_seconds: ClassVar[float] = 60
+    start_seconds: ClassVar[float] = 240
     has_pipes: ClassVar[bool] = False
 
     def __init__(self, *, port: int | None = None, directory: Path | None = None) -> None:

@@ -10,7 +10,7 @@ from tests.servers.lifecycle import Lifecycle
 from tests.servers.ports import free_port
 from tests.servers.process import ServerFailedError
 
-CALL_SECONDS = 120
+CALL_SECONDS = 240
 
 Result = TypeVar("Result")
 

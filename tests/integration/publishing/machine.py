@@ -20,7 +20,7 @@ from tardis_machine.model.control import NormalizedRecord, decode_lines
 from tardis_machine.sinks.log import durable_end, read_blocks, segments
 from tests.servers.ports import free_ports
 
-SECONDS = 60.0
+SECONDS = 240.0
 COMMAND = [sys.executable, "-m", "tardis_machine"]
 QUICK = [
     "--event-bus-retry-initial-ms",
@@ -207,7 +207,7 @@ def replay_options(**options: Any) -> dict[str, Any]:
     }
 
 
-def run_command(*words: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
     """Run a command of tardis-machine to its end."""
     return subprocess.run(
         [*COMMAND, *words], capture_output=True, text=True, timeout=seconds, check=False

@@ -22,6 +22,7 @@ from tardis_machine.sinks.nats.settings import NatsSettings
 from tardis_machine.sinks.nats.sink import NatsSink
 from tardis_machine.sinks.settings import EventBusSettings
 from tests.contract.sinks import (
+    SOON_SECONDS,
     BusUnderTest,
     Received,
     ServerSinkContract,
@@ -40,7 +41,7 @@ from tests.servers.tls import Certificates
 pytestmark = pytest.mark.broker
 
 OpenSink = Callable[..., NatsSink]
-SECONDS = 120
+SECONDS = 300
 
 
 class NatsUnderTest(ServerUnderTest):
@@ -102,7 +103,9 @@ def add_stream(
 ) -> None:
     async def add() -> None:
         async with await connect_nats(address, **(login or {})) as client:
-            await client.jetstream(timeout=30).add_stream(name=name, subjects=subjects, **config)
+            await client.jetstream(timeout=SECONDS).add_stream(
+                name=name, subjects=subjects, **config
+            )
 
     asyncio.run(add())
 
@@ -208,7 +211,7 @@ def test_half_open_connection_is_noticed_within_the_ack_timeout(
     proxy.pause()
     began = time.monotonic()
     results = sink.send(events)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON_SECONDS
     assert {(r.outcome, r.reason) for r in results} == {(Outcome.AMBIGUOUS, "timeout")}
     assert outcomes(sink.send(events)) == {Outcome.CLIENT_LOST}
     with pytest.raises(SinkUnavailableError):
@@ -434,7 +437,7 @@ def test_unreachable_server_is_said_soon(closed_port: int) -> None:
     began = time.monotonic()
     with pytest.raises(SinkUnavailableError, match="not reachable"):
         sink.open()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < SOON_SECONDS
     assert outcomes(sink.send(events_for("s", 2))) == {Outcome.CLIENT_LOST}
     sink.close(1)
 

@@ -240,7 +240,9 @@ class TestImpatientServer:
             # It stops reading now, but keeps its connection.
             machine.close()
 
-        asked = {**BITMEX, "dataTypes": ["book_snapshot_25_0ms"]}
+        # Far more than sockets hold, and than it reads before it stops on a busy machine.
+        depths = [f"book_snapshot_{depth}_0ms" for depth in range(20, 30)]
+        asked = {**BITMEX, "dataTypes": depths}
         async with asyncio.timeout(240):
             await machine.replay(instruments(), options(asked), close_at_the_first)
             while ACTIVE + " 0.0" not in (await client.get("/metrics"))[2]:  # noqa: ASYNC110

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,21 +44,22 @@ def group_of(item: pytest.Item) -> str:
     return servers[0].removesuffix(SERVER_SUFFIX) if servers else str(item.path)
 
 
-def rank_of(item: pytest.Item) -> int:
+def rank_of(item: pytest.Item, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Return how early a test's group starts, so that no long one is left for the end."""
     group = group_of(item)
     if group in (SHARED_SPARK, OWN_SPARK):
-        return 0
+        return 0, 0
     if group != str(item.path):
-        return 1
-    return 2 if any(folder in item.path.parts for folder in SLOW_FOLDERS) else 3
+        return 1, -sizes[group]
+    return 2 + all(folder not in item.path.parts for folder in SLOW_FOLDERS), 0
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Sort tests by group after they have been shuffled."""
     yield
-    items.sort(key=rank_of)
+    sizes = Counter(map(group_of, items))
+    items.sort(key=lambda item: rank_of(item, sizes))
 
 
 @pytest.hookimpl(tryfirst=True)

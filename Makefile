@@ -2,8 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-# Extra arguments for pytest: make test PYTEST="-k settings"
+# Extra arguments for pytest: make test PYTEST="-k settings", one process: PYTEST="-n 0 -k settings"
 PYTEST ?=
+# Processes that run the tests. Most tests wait for servers, so there are more than cores.
+WORKERS ?= 4
 # Arguments of the benchmarks: make bench BENCH="compute"
 BENCH ?=
 
@@ -26,7 +28,7 @@ servers: setup  ## fetch the servers that tests and benchmarks start
 	@$(BIN)/python -m tests.servers.obtain
 
 test: servers  ## run every test that does not take long; needs Java 17 for the broker tests
-	$(BIN)/python -m pytest -m "not soak and not live" $(PYTEST)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not soak and not live" $(PYTEST)
 
 lint: setup  ## check style, types, layers, generated files and documents
 	$(BIN)/ruff check .

@@ -1,7 +1,6 @@
 """A server, the data API it reads from, and a client for both of its ports."""
 
 import json
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +12,7 @@ import pytest
 from tardis_machine.app.machine import TardisMachine
 from tests.compat.recorded import BITMEX
 from tests.servers.data_api import DataApiStub
-
-
-def free_port() -> int:
-    """Return a port that is free together with the next one."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
+from tests.servers.ports import free_ports
 
 
 @dataclass
@@ -89,7 +76,7 @@ async def client(
     data_api: DataApiStub, tmp_path: Path, server_options: dict[str, Any]
 ) -> AsyncIterator[Client]:
     options = {
-        "port": free_port(),
+        "port": free_ports(),
         "endpoint": data_api.endpoint,
         "cache_dir": tmp_path / "cache",
         "subscribe_seconds": 0.2,

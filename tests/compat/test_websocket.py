@@ -133,9 +133,11 @@ async def test_one_silent_member_fails_the_whole_session(client: Client) -> None
 
 
 async def test_late_member_is_refused(client: Client, data_api: DataApiStub) -> None:
-    data_api.faults = [Fault(times=None, delay_seconds=1.0)]
+    data_api.faults = [Fault(times=None, delay_seconds=3.0)]
     first = asyncio.create_task(client.websocket("/ws-replay", SUBSCRIBE, session="s", **NATIVE))
-    await asyncio.sleep(0.5)
+    async with asyncio.timeout(240):
+        while not data_api.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     late = await client.websocket("/ws-replay", SUBSCRIBE, session="s", **NATIVE)
     assert (late.code, late.reason) == (
         1011,
@@ -168,7 +170,7 @@ class TestHeartbeat:
 
     @pytest.fixture
     def server_options(self) -> dict[str, float]:
-        return {"heartbeat_seconds": 0.1, "subscribe_seconds": 1.0}
+        return {"heartbeat_seconds": 0.5, "subscribe_seconds": 2.0}
 
     async def test_silent_peer_is_dropped(self, client: Client) -> None:
         url = f"{client.machine.ws_url}/ws-replay?exchange=bitmex&from={FROM}&to={TO}"

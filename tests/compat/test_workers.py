@@ -14,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.compat.conftest import Client, free_port
+from tests.compat.conftest import Client
 from tests.compat.recorded import FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
+from tests.servers.ports import free_ports
 
 RAW = {"exchange": "bitmex", "from": FROM, "to": TO}
 NATIVE = {"exchange": "bitmex", "from": FROM, "to": TO}
@@ -69,7 +70,7 @@ async def test_one_silent_member_still_fails_the_session(client: Client) -> None
 async def test_dead_worker_is_replaced(client: Client) -> None:
     before = worker_pids()
     os.kill(before[0], signal.SIGKILL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len([pid for pid in worker_pids() if pid not in before]) != 1:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     for _ in range(6):
@@ -90,7 +91,7 @@ async def test_metrics_answer_for_every_worker(client: Client) -> None:
             await client.lines("/replay", RAW)
     read = 'tardis_machine_replay_messages_total{exchange="bitmex"}'
     for name in (sent, read):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while process_metric((await client.get("/metrics"))[2], name) != 24:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -103,7 +104,7 @@ async def test_counts_survive_the_worker_that_made_them(client: Client) -> None:
     before = worker_pids()
     for pid in before:
         os.kill(pid, signal.SIGKILL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len(worker_pids()) < 2 or set(worker_pids()) & set(before):
             await asyncio.sleep(0.05)
             seen.append(process_metric((await client.get("/metrics"))[2], sent))
@@ -130,7 +131,7 @@ async def test_more_connections_than_a_worker_can_have_queued_are_all_served(
     await asyncio.sleep(0.5)
     for pid in worker_pids():
         os.kill(pid, signal.SIGCONT)
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(240):
         assert sum(await asyncio.gather(*waiting)) == 800
 
 
@@ -156,7 +157,7 @@ class TestRequestLimit:
 def started_server(tmp_path: Path, *, open_files: int) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a server of its own, which may open this many files unless it asks for more."""
     words = [sys.executable, "-m", "tardis_machine", "serve", "--workers", "2", "--offline"]
-    words += ["--port", str(free_port()), "--cache-dir", str(tmp_path)]
+    words += ["--port", str(free_ports()), "--cache-dir", str(tmp_path)]
     command = f"ulimit -Sn {open_files}; exec {shlex.join(words)}"
     # What a killed parent could not remove lies in this test's folder.
     environ = os.environ | {"TMPDIR": str(tmp_path)}
@@ -175,7 +176,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         workers = psutil.Process(parent.pid).children()
         parent.kill()
         assert len(workers) == 2
-        assert psutil.wait_procs(workers, timeout=30)[1] == []
+        assert psutil.wait_procs(workers, timeout=240)[1] == []
         assert parent.stderr is not None
         assert parent.stderr.read() == b""
 

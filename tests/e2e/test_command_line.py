@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,10 @@ from urllib.request import urlopen
 import pytest
 
 from tardis_machine.version import __version__
+from tests.servers.ports import free_ports
 
 COMMAND = str(Path(sys.executable).parent / "tardis-machine")
-DEADLINE_SECONDS = 60
+DEADLINE_SECONDS = 240
 
 
 def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -30,19 +30,6 @@ def run(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         timeout=DEADLINE_SECONDS,
         check=False,
     )
-
-
-def free_port() -> int:
-    """Return a port that is free now, as is the one after it."""
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port: int = one.getsockname()[1]
-            try:
-                two.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +103,7 @@ def test_reader_that_leaves_a_pipe_early_causes_no_noise(sample: Path) -> None:
 
 
 def test_server_prints_its_lines_serves_and_stops_on_a_signal(sample: Path) -> None:
-    port = free_port()
+    port = free_ports()
     words = [COMMAND, "--offline", "--cache-dir", str(sample), "--port", str(port)]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -15,7 +15,7 @@ def test_demo_runs_offline_and_leaves_what_it_made(tmp_path: Path) -> None:
         [*command, "--minutes", "1"],
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=850,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

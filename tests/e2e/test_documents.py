@@ -1,7 +1,7 @@
 """Every code block of the documents runs, unless its info string says why it cannot.
 
 Blocks of one document run in order, in one folder. `sh background` starts a server that the
-following blocks talk to.
+following blocks talk to. The ports that a document names are replaced by free ones.
 """
 
 import os
@@ -10,18 +10,21 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
+from tests.servers.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 INTERPRETERS = {"sh": ["bash", "-euc"], "python": [sys.executable, "-c"]}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
+PORT = re.compile(r"(?<=port[ =])\d{4,5}\b|(?<=port = )\d{4,5}\b|(?<=127\.0\.0\.1:)\d{4,5}\b")
 LAST_START_LINE = "See "
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,17 @@ class Block:
 def blocks_of(document: Path) -> list[Block]:
     found = BLOCK.findall(document.read_text())
     return [Block(*info.partition(" ")[::2], text) for info, text in found]
+
+
+def on_free_ports(blocks: list[Block]) -> list[Block]:
+    """Replace every port, and keep a WebSocket port next to its HTTP port."""
+    free: dict[int, int] = {}
+    for port in sorted({int(port) for block in blocks for port in PORT.findall(block.text)}):
+        free[port] = free[port - 1] + 1 if port - 1 in free else free_ports()
+    return [
+        replace(block, text=PORT.sub(lambda found: str(free[int(found[0])]), block.text))
+        for block in blocks
+    ]
 
 
 def has_code(document: Path) -> bool:
@@ -84,8 +98,9 @@ def run(block: Block, cwd: Path, environ: Mapping[str, str]) -> None:
 def test_code_blocks_run(document: Path, tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TM_")}
     environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    blocks = on_free_ports([block for block in blocks_of(document) if block.is_run])
     with ExitStack() as servers:
-        for block in filter(lambda block: block.is_run, blocks_of(document)):
+        for block in blocks:
             if block.treatment == "background":
                 servers.enter_context(running(block, tmp_path, environ))
             else:

@@ -15,11 +15,11 @@ from tardis_machine.bronze.decode import Decoder
 from tardis_machine.buses.files.log import read_blocks, segments
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
-from tests.compat.conftest import free_port
 from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
+from tests.servers.ports import free_ports
 from tests.servers.readers import (
     Received,
     read_event_hub,
@@ -77,7 +77,7 @@ class EqualityContract:
         self, bus: dict[str, Any], read: Read, recordings: Path, tmp_path: Path
     ) -> None:
         options = {"event_bus": {"spool_dir": tmp_path / "spool"}} | bus
-        machine = TardisMachine(port=free_port(), offline=True, cache_dir=recordings, **options)
+        machine = TardisMachine(port=free_ports(), offline=True, cache_dir=recordings, **options)
         async with machine, aiohttp.ClientSession() as session:
             url = f"{machine.http_url}/replay-normalized"
             async with session.get(url, params={"options": json.dumps(REQUEST)}) as response:

@@ -29,12 +29,12 @@ from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.time import parse_us
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
-from tests.compat.conftest import free_port
 from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
 from tests.servers.plugin import unique_name
+from tests.servers.ports import free_ports
 from tests.servers.readers import connect_nats, kinesis_client
 from tests.servers.redis import Redis
 
@@ -132,7 +132,7 @@ def published(
 async def replay(buses: dict[str, Options], recordings: Path, spool: Path) -> list[str]:
     """Replay over HTTP with publishing on; return the lines of the response."""
     options = {"event_bus": {"spool_dir": spool}} | buses
-    machine = TardisMachine(port=free_port(), offline=True, cache_dir=recordings, **options)
+    machine = TardisMachine(port=free_ports(), offline=True, cache_dir=recordings, **options)
     async with machine, aiohttp.ClientSession() as session:
         url = f"{machine.http_url}/replay-normalized"
         async with session.get(url, params={"options": json.dumps(REQUEST)}) as response:

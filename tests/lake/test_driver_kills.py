@@ -8,7 +8,7 @@ from tardis_machine.buses.files.settings import FilesSettings
 from tests.lake.driver_kills import run_trial
 
 # Four starts of Spark, on a machine that may have other things to do.
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
 def test_killed_driver_leaves_every_event_once(tmp_path: Path) -> None:

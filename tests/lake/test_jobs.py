@@ -18,11 +18,11 @@ from tardis_machine.lake.query.inventory import list_tables
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.sinks.registry import make_sink
 from tests.contract.sinks import make_events
-from tests.servers.process import free_port
+from tests.servers.ports import free_port
 
 pytestmark = pytest.mark.spark
 
-DEADLINE_SECONDS = 250
+DEADLINE_SECONDS = 600
 
 
 def wait_until(is_true: Callable[[], bool], what: str) -> None:

@@ -25,7 +25,7 @@ from tests.servers.kafka import Kafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-ADMIN_SECONDS = 30
+ADMIN_SECONDS = 240
 
 
 @dataclass(frozen=True)

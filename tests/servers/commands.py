@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from tests.servers import places
 from tests.servers.process import ServerFailedError, ServerProcess
 
-ANSWER_SECONDS = 30
+ANSWER_SECONDS = 240
 
 Commands = Mapping[str, Callable[..., object]]
 

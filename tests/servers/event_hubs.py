@@ -22,7 +22,7 @@ from tests.servers.threaded import ServerThread
 KEY_NAME = "tester"
 WITHOUT_TLS = ";UseDevelopmentEmulator=true"
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
-GREETING_SECONDS = 10
+GREETING_SECONDS = 60
 
 
 class EventHubs(ServerThread):

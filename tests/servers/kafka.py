@@ -9,13 +9,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.servers import places
 from tests.servers.elsewhere import Elsewhere
-from tests.servers.process import ServerFailedError, ServerProcess, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError, ServerProcess
 from tests.servers.tls import Certificates
 
 # Fast to start and small, on two busy cores: one collector thread, the quick compiler only.
 JAVA_OPTIONS = ("-Xms96m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 CLUSTER_ID = "dGFyZGlzLW1hY2hpbmUtMQ"
-ADMIN_SECONDS = 30
+ADMIN_SECONDS = 240
 
 PROPERTIES = {
     "process.roles": "broker,controller",

@@ -14,11 +14,12 @@ import nkeys
 
 from tests.servers import places
 from tests.servers.lifecycle import Lifecycle
-from tests.servers.process import ServerFailedError, ServerProcess, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError, ServerProcess
 from tests.servers.tls import Certificates
 
 PING_SECONDS = 5
-CLUSTER_READY_SECONDS = 60
+CLUSTER_READY_SECONDS = 240
 
 
 class Nats(ServerProcess):

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 
+from tests.servers import ports
 from tests.servers.elsewhere import Elsewhere
-from tests.servers.process import free_port
+from tests.servers.ports import free_port
 from tests.servers.tcp_proxy import MakeProxy, TcpProxy
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     from tests.servers.tls import make_certificates
 
     return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """Give a port that refuses connections as long as the test runs."""
+    with ports.closed_port() as port:
+        yield port
 
 
 @pytest.fixture

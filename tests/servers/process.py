@@ -4,43 +4,24 @@ import functools
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from random import SystemRandom
 from typing import ClassVar, Self
 
 import psutil
 
 from tests.servers.lifecycle import Lifecycle
+from tests.servers.ports import free_port
 
-# Below Linux's default ephemeral range (32768-60999): while a server is down, no outgoing
-# connection can take its port, and no client can connect to itself by TCP simultaneous open.
-FIRST_PORT, LAST_PORT = 15_000, 32_000
 LOG_TAIL_LINES = 30
 
 
 class ServerFailedError(RuntimeError):
     """A server exited or did not become ready."""
-
-
-def free_port() -> int:
-    """Return a port on 127.0.0.1 that nobody listens on now."""
-    choose = SystemRandom()
-    for _ in range(1000):
-        port = choose.randint(FIRST_PORT, LAST_PORT)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise ServerFailedError(f"No free port between {FIRST_PORT} and {LAST_PORT}.")
 
 
 @functools.cache
@@ -81,7 +62,7 @@ class ServerProcess(Lifecycle):
     """
 
     name: ClassVar[str]
-    start_seconds: ClassVar[float] = 60
+    start_seconds: ClassVar[float] = 240
     has_pipes: ClassVar[bool] = False
 
     def __init__(self, *, port: int | None = None, directory: Path | None = None) -> None:

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.servers.kinesis import LOGIN as KINESIS_LOGIN
 
-READ_SECONDS = 60
+READ_SECONDS = 240
 
 
 class ReadError(RuntimeError):
@@ -126,7 +126,7 @@ async def connect_nats(address: str, **options: Any) -> nats.NATS:
     try:
         await client.connect(
             address.split(","),
-            connect_timeout=5,
+            connect_timeout=60,
             allow_reconnect=False,
             max_reconnect_attempts=1,
             reconnect_time_wait=0.01,

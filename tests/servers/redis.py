@@ -10,11 +10,12 @@ import redis
 
 from tests.servers import places
 from tests.servers.lifecycle import Lifecycle
-from tests.servers.process import ServerFailedError, ServerProcess, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError, ServerProcess
 from tests.servers.tls import Certificates
 
 SLOTS = 16_384
-CLUSTER_READY_SECONDS = 30
+CLUSTER_READY_SECONDS = 240
 
 
 class Redis(ServerProcess):
@@ -104,7 +105,7 @@ class Redis(ServerProcess):
     def client(self) -> Iterator[redis.Redis]:
         """Give a client as the default user."""
         trust = {} if self._certificates is None else {"ssl_ca_certs": str(self._certificates.ca)}
-        client = redis.Redis.from_url(self.address, socket_timeout=10, **trust)
+        client = redis.Redis.from_url(self.address, socket_timeout=60, **trust)
         try:
             yield client
         finally:

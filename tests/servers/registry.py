@@ -14,7 +14,7 @@ class Registry(ServerProcess):
     """Keeps its schemas in memory; they are gone when it ends."""
 
     name = "registry"
-    start_seconds = 120
+    start_seconds = 240
 
     def command(self) -> list[str]:
         """Return the command line of the registry."""

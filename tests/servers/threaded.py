@@ -7,9 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
 from tests.servers.lifecycle import Lifecycle
-from tests.servers.process import ServerFailedError, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError
 
-CALL_SECONDS = 120
+CALL_SECONDS = 240
 
 Result = TypeVar("Result")
 

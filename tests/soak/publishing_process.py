@@ -16,7 +16,8 @@ import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
 from tardis_machine.app.publishing.wiring import PROCESS_MODULE
-from tests.servers.process import free_port, spawn
+from tests.servers.ports import free_port
+from tests.servers.process import spawn
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
-from tests.compat.conftest import free_port
+from tests.servers.ports import free_ports
 from tests.servers.process import spawn
 from tests.soak.clients import Clients
 from tests.soak.upstream import FilteringDataApi
@@ -76,7 +76,7 @@ async def start_server(
     stack: ExitStack, folder: Path, workers: int, upstream: int, expected: Expected
 ) -> Server:
     """Start one server with an empty cache of its own."""
-    port, cache = free_port(), folder / f"cache-{workers}"
+    port, cache = free_ports(), folder / f"cache-{workers}"
     name = f"{workers} workers" if workers > 1 else "one process"
     command = [sys.executable, "-m", "tardis_machine", "serve", *SERVER_OPTIONS]
     command += ["--port", str(port), "--workers", str(workers)]
@@ -125,7 +125,7 @@ async def soak(server: Server) -> tuple[list[str], str]:
 async def test_long_load_grows_nothing_and_changes_no_byte(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    simulated, upstream = tmp_path / "simulated", free_port()
+    simulated, upstream = tmp_path / "simulated", free_ports()
     simulate(SimulatorSettings(out=simulated, minutes=MINUTES, rate=20, with_gaps=True))
     async with FilteringDataApi(folder=simulated) as data_api:
         expected = await expected_bodies(data_api.endpoint, tmp_path / "cache")

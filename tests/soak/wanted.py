@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 from tardis_machine.app.machine import TardisMachine
-from tests.compat.conftest import free_port
+from tests.servers.ports import free_ports
 
 MINUTES = 12
 EXCHANGES = {
@@ -104,7 +104,7 @@ def native_requests() -> Iterator[Wanted]:
 
 async def expected_bodies(endpoint: str, cache: Path) -> Expected:
     """Ask an undisturbed server over an undisturbed data API, each request once."""
-    options = {"port": free_port(), "cache_dir": cache, "endpoint": endpoint}
+    options = {"port": free_ports(), "cache_dir": cache, "endpoint": endpoint}
     requests = [*http_requests(), *native_requests()]
     async with (
         TardisMachine(**options, subscribe_seconds=0.05) as machine,

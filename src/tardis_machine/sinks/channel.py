@@ -62,8 +62,11 @@ class Channel:
         traceback: TracebackType | None,
     ) -> None:
         self._sending.cancel()
-        await asyncio.wait({self._sending})
-        self._connection.close()
+        # The caller may be cancelled while it waits here.
+        try:
+            await asyncio.wait({self._sending})
+        finally:
+            self._connection.close()
 
     async def _send_all(self) -> None:
         try:

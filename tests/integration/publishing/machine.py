@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,8 +18,9 @@ import psutil
 from tardis_machine.bronze.decode import Decoder
 from tardis_machine.buses.files.log import durable_end, read_blocks, segments
 from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
+from tests.servers.ports import free_ports
 
-SECONDS = 60.0
+SECONDS = 240.0
 COMMAND = [sys.executable, "-m", "tardis_machine"]
 QUICK = [
     "--event-bus-retry-initial-ms",
@@ -87,19 +87,6 @@ def wait_until(is_true: Callable[[], Any], what: str, seconds: float = SECONDS) 
     while not is_true():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.02)
-
-
-def free_ports() -> int:
-    """Return a port that is free now, as the next one is."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 class Machine:
@@ -220,7 +207,7 @@ def replay_options(**options: Any) -> dict[str, Any]:
     }
 
 
-def run_command(*words: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
     """Run a command of tardis-machine to its end."""
     return subprocess.run(
         [*COMMAND, *words], capture_output=True, text=True, timeout=seconds, check=False

@@ -15,7 +15,6 @@ from tests.integration.publishing.machine import (
     Machine,
     Published,
     assert_equals_response,
-    free_ports,
     published,
     records_of,
     run_command,
@@ -26,9 +25,8 @@ from tests.servers.redis import Redis
 WRONG = "not-this-password"
 
 
-def nowhere() -> dict[str, list[str]]:
-    """Return flags for every bus with a server, at addresses where none is."""
-    port = free_ports()
+def buses_at(port: int) -> dict[str, list[str]]:
+    """Return flags for every bus that has a server."""
     key = "c2VjcmV0LWtleQ=="
     hubs = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=k;SharedAccessKey={key}"
     return {
@@ -50,9 +48,9 @@ def nowhere() -> dict[str, list[str]]:
 
 
 def test_required_buses_that_are_down_are_all_named_and_end_the_server_with_code_3(
-    cache: Path, tmp_path: Path
+    cache: Path, tmp_path: Path, closed_port: int
 ) -> None:
-    buses = nowhere()
+    buses = buses_at(closed_port)
     flags = [flag for each in buses.values() for flag in each]
     required = ["--event-bus-startup=require", "--event-bus-startup-timeout-ms=3000"]
     machine = Machine(cache, tmp_path, *flags, *required)
@@ -133,9 +131,11 @@ def test_help_shows_no_secret_of_the_environment(
     assert WRONG not in done.stdout + done.stderr
 
 
-def test_full_disk_is_said_loudly_and_every_loss_is_counted(cache: Path, tmp_path: Path) -> None:
+def test_full_disk_is_said_loudly_and_every_loss_is_counted(
+    cache: Path, tmp_path: Path, closed_port: int
+) -> None:
     flags = [
-        *nowhere()["Redis"],
+        *buses_at(closed_port)["Redis"],
         "--event-bus-queue-max-messages=1000",
         "--event-bus-replay-max-block-ms=0",
         "--event-bus-drain-timeout-ms=200",

@@ -22,7 +22,7 @@ from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher import Publisher
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.publisher_server import PublisherServer
-from tests.unit.sinks.delivery import delivery, make_bus, now_us
+from tests.unit.sinks.delivery import SECONDS, delivery, make_bus, now_us
 
 START_US = 1_709_251_200_000_000
 
@@ -110,13 +110,13 @@ def expected_ids(*chunks: bytes) -> list[str]:
 
 
 async def until(is_true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not is_true():  # noqa: ASYNC110 - threads change what is asked for
             await asyncio.sleep(0.01)
 
 
 async def settled(stream: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         await stream.wait_until_settled()
 
 
@@ -176,7 +176,7 @@ async def test_frames_that_were_not_settled_are_sent_again(open_exchange: Open) 
 async def test_full_window_waits_its_budget_once_then_loses_and_says_so(
     open_exchange: Open,
 ) -> None:
-    exchange = open_exchange(queue_max_bytes=1 << 20, replay_max_block_ms=200)
+    exchange = open_exchange(queue_max_bytes=1 << 20, replay_max_block_ms=1500)
     chunk = lines(*range(3000))
     assert len(chunk) < 1 << 20
     async with exchange.client as client:
@@ -186,7 +186,7 @@ async def test_full_window_waits_its_budget_once_then_loses_and_says_so(
         for _ in range(6):
             await stream.publish(chunk)
         # Not six times: once a wait was in vain, nobody waits again.
-        assert 0.15 < time.monotonic() - started < 1.0
+        assert 1.4 < time.monotonic() - started < 6 * 1.5
         async with exchange.publisher() as bus:
             await settled(stream)
             await until(lambda: bus.meter.totals.dropped > 0)
@@ -196,14 +196,13 @@ async def test_full_window_waits_its_budget_once_then_loses_and_says_so(
 
 
 async def test_real_time_stream_never_waits(open_exchange: Open) -> None:
-    exchange = open_exchange(queue_max_bytes=1 << 20)
+    exchange = open_exchange(queue_max_bytes=1 << 20, replay_max_block_ms=10 * SECONDS * 1000)
     chunk = lines(*range(3000))
     async with exchange.client as client:
         stream = client.stream(Origin.REALTIME, {})
-        started = time.monotonic()
-        for _ in range(10):
-            await stream.publish(chunk)
-        assert time.monotonic() - started < 2
+        async with asyncio.timeout(SECONDS):
+            for _ in range(10):
+                await stream.publish(chunk)
         async with exchange.publisher():
             await settled(stream)
 
@@ -224,7 +223,7 @@ async def test_stream_that_must_not_lose_anything_waits_for_the_publisher(
         await asyncio.sleep(0.05)
         assert not publishing.done()
         async with exchange.publisher() as bus:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(SECONDS):
                 await publishing
             await settled(stream)
             assert bus.meter.totals.dropped == 0
@@ -236,7 +235,7 @@ async def test_replay_waits_for_a_full_bus_once_per_outage(open_exchange: Open) 
         overflow="block",
         spool_max_bytes=0,
         queue_max_messages=10,
-        replay_max_block_ms=300,
+        replay_max_block_ms=1500,
     )
 
     def take_down(sink: MemorySink) -> None:
@@ -248,7 +247,7 @@ async def test_replay_waits_for_a_full_bus_once_per_outage(open_exchange: Open) 
         for number in range(20):
             await stream.publish(lines(*range(number * 10, number * 10 + 10)))
         await until(lambda: bus.meter.totals.dropped == 190)
-        assert 0.25 < time.monotonic() - started < 10
+        assert 1.4 < time.monotonic() - started < 20 * 1.5
         exchange.sinks[0].is_down = False
         await settled(stream)
         assert bus.meter.totals.published == 10

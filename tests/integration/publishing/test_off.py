@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.integration.publishing.machine import free_ports
+from tests.servers.ports import free_ports
 
 PROBE = """
 import asyncio, json, sys, threading
@@ -45,7 +45,7 @@ CLIENTS = ("confluent_kafka", "redis", "hiredis", "nats", "aiobotocore", "botoco
 
 def probe(cache: Path, **flags: Any) -> dict[str, Any]:
     command = [sys.executable, "-c", PROBE, str(cache), str(free_ports()), json.dumps(flags)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

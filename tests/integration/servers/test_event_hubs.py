@@ -24,7 +24,7 @@ from tests.servers.tcp_proxy import MakeProxy
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("unclosed_sockets_allowed")]
 
-SEND_SECONDS = 60
+SEND_SECONDS = 240
 
 
 @contextmanager

@@ -22,7 +22,9 @@ def reports() -> list[KafkaError | None]:
 def produce(reports: list[KafkaError | None]) -> Callable[..., int]:
     """Produce values and return how many stayed without a report."""
 
-    def run(address: str, topic: str, values: list[str], seconds: float = 30, **config: str) -> int:
+    def run(
+        address: str, topic: str, values: list[str], seconds: float = 240, **config: str
+    ) -> int:
         producer = Producer({"bootstrap.servers": address, "log_level": 0, **config})
         for value in values:
             producer.produce(

@@ -21,7 +21,7 @@ class Sent:
         config |= {"retry.backoff.ms": 10, "reconnect.backoff.max.ms": 100}
         self.producer = Producer(config | {"topic.metadata.refresh.sparse": False})
 
-    def send(self, topic: str, *values: str, seconds: float = 30) -> int:
+    def send(self, topic: str, *values: str, seconds: float = 240) -> int:
         for value in values:
             self.producer.produce(topic, value, on_delivery=self._report)
         return self.producer.flush(seconds)

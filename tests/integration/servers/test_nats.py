@@ -16,7 +16,7 @@ from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
 
-ELECTION_SECONDS = 120
+ELECTION_SECONDS = 300
 
 
 async def publish(address: str, subject: str, *values: str, **options: Any) -> None:
@@ -27,7 +27,7 @@ async def publish(address: str, subject: str, *values: str, **options: Any) -> N
 
 async def create_stream(address: str, name: str, replicas: int = 1, **options: Any) -> None:
     async with await connect_nats(address, **options) as client:
-        await client.jetstream(timeout=30).add_stream(
+        await client.jetstream(timeout=ELECTION_SECONDS).add_stream(
             name=name, subjects=[f"{name}.>"], num_replicas=replicas
         )
 
@@ -61,7 +61,7 @@ async def test_paused_server_answers_after_it_is_resumed(
 ) -> None:
     async with await connect_nats(nats_server.address) as client:
         nats_server.pause()
-        late = asyncio.create_task(client.jetstream().publish(nats_stream, b"late", timeout=30))
+        late = asyncio.create_task(client.jetstream().publish(nats_stream, b"late", timeout=240))
         done, _ = await asyncio.wait([late], timeout=0.1)
         assert not done
         nats_server.resume()

@@ -9,7 +9,8 @@ import pytest
 
 from tests.servers import places
 from tests.servers.elsewhere import Elsewhere, UncontrollableServerError
-from tests.servers.process import ServerFailedError, free_port
+from tests.servers.ports import free_port
+from tests.servers.process import ServerFailedError
 from tests.servers.redis import Redis
 
 pytestmark = pytest.mark.broker
@@ -36,7 +37,7 @@ def test_server_dies_with_a_killed_test_run(tmp_path: Path) -> None:
         server = psutil.Process(int(pid))
         assert server.is_running()
         run.kill()
-        server.wait(10)
+        server.wait(240)
 
 
 def test_port_of_somebody_else_is_not_taken_for_ours() -> None:

@@ -53,7 +53,7 @@ async def test_paused_server_answers_after_it_is_resumed(
     redis_server: Redis, redis_stream: str
 ) -> None:
     redis_server.pause()
-    late = asyncio.create_task(add(redis_server.address, redis_stream, "late", socket_timeout=30))
+    late = asyncio.create_task(add(redis_server.address, redis_stream, "late", socket_timeout=240))
     done, _ = await asyncio.wait([late], timeout=0.1)
     assert not done
     redis_server.resume()

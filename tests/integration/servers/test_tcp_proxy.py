@@ -27,7 +27,7 @@ def proxy(redis_server: Redis, tcp_proxy: MakeProxy) -> TcpProxy:
 async def client(redis_server: Redis, proxy: TcpProxy) -> AsyncIterator[redis.asyncio.Redis]:
     address = redis_server.address_at(proxy.endpoint)
     once = Retry(NoBackoff(), 0)
-    async with redis.asyncio.Redis.from_url(address, socket_timeout=30, retry=once) as client:
+    async with redis.asyncio.Redis.from_url(address, socket_timeout=240, retry=once) as client:
         await client.ping()
         yield client
 
@@ -35,8 +35,8 @@ async def client(redis_server: Redis, proxy: TcpProxy) -> AsyncIterator[redis.as
 async def test_cut_connection_is_reset_and_the_next_one_works(
     proxy: TcpProxy, client: redis.asyncio.Redis
 ) -> None:
-    waiting = asyncio.create_task(client.blpop(["never"], timeout=20))
-    async with asyncio.timeout(20):
+    waiting = asyncio.create_task(client.blpop(["never"], timeout=240))
+    async with asyncio.timeout(240):
         while not any(c["cmd"] == "blpop" for c in await client.client_list()):
             continue
     proxy.cut()
@@ -70,9 +70,13 @@ async def test_swallowed_reply_leaves_the_work_done(
     redis_server: Redis, proxy: TcpProxy, client: redis.asyncio.Redis, redis_stream: str
 ) -> None:
     proxy.swallow(Flow.REPLIES)
-    with pytest.raises((asyncio.TimeoutError, TimeoutError)):
-        async with asyncio.timeout(0.2):
-            await client.xadd(redis_stream, {"data": "x"})
+    unanswered = asyncio.create_task(client.xadd(redis_stream, {"data": "x"}))
+    async with asyncio.timeout(240):
+        while not proxy.swallowed_bytes(Flow.REPLIES):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert not unanswered.done()
+    unanswered.cancel()
+    await asyncio.wait([unanswered])
     proxy.heal()
     assert await client.xlen(redis_stream) == 1
     assert proxy.swallowed_bytes(Flow.REPLIES) > 0

@@ -25,6 +25,7 @@ from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.event_hubs.sink import EventHubsSink
 from tests.contract.sinks import (
+    SOON_SECONDS,
     BusUnderTest,
     Received,
     ServerSinkContract,
@@ -164,7 +165,7 @@ def send_until_ok(sink: EventHubsSink, events: list[Event]) -> list[Result]:
     """Send as an outbox would; return what was said on the way."""
     said: list[Result] = []
     left = events
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while left:
         assert time.monotonic() < deadline, said[-3:]
         results = list(sink.send(left))
@@ -269,7 +270,7 @@ def test_hanging_client_is_replaced_after_the_deadline(
     event_hubs.always(fault)
     began = time.monotonic()
     results = sink.send(events)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON_SECONDS
     assert kinds(results) == {("ambiguous", "timeout"), ("transient", "held_back")}
     event_hubs.heal()
     send_until_ok(sink, events)
@@ -312,7 +313,7 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     proxy.pause()
     began = time.monotonic()
     assert outcomes(sink.send(events[5:])) == {Outcome.AMBIGUOUS}
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < SOON_SECONDS
     with pytest.raises(SinkUnavailableError):
         sink.open()
     proxy.heal()

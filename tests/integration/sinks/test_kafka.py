@@ -4,6 +4,7 @@ import asyncio
 import base64
 import importlib
 import json
+import re
 import threading
 import time
 import warnings
@@ -35,6 +36,7 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.kafka.sink import KafkaSink
 from tests.contract.sinks import (
+    SOON_SECONDS,
     BusUnderTest,
     Received,
     ServerSinkContract,
@@ -87,7 +89,7 @@ class TestKafka(ServerSinkContract):
 
 
 def read(address: str, topic: str) -> list[Record]:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while True:
         try:
             return asyncio.run(read_kafka(address, topic))
@@ -134,7 +136,7 @@ def events_for(topic: str, count: int, **options: Any) -> list[Event]:
 def send_until_ok(sink: KafkaSink, events: list[Event]) -> list[Outcome]:
     """Send as an outbox would, and return what the attempts before the last one said."""
     seen = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while (said := outcomes(sink, events)) != {Outcome.OK}:
         assert time.monotonic() < deadline, said
         seen += sorted(said)
@@ -183,7 +185,7 @@ def test_silent_broker_is_ambiguous_and_its_late_report_counts(
     started = time.monotonic()
     assert outcomes(sink, first[1:]) == {Outcome.AMBIGUOUS}
     assert outcomes(sink, first[1:] + second) == {Outcome.AMBIGUOUS}
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < SOON_SECONDS
     kafka.resume()
     sink.idle(1.0)
     send_until_ok(sink, first[1:] + second)
@@ -199,18 +201,20 @@ def test_half_open_connection_is_noticed_within_the_timeout(
     kafka_proxy.pause()
     started = time.monotonic()
     assert outcomes(sink, events[50:]) == {Outcome.AMBIGUOUS}
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < SOON_SECONDS
     kafka_proxy.resume()
     send_until_ok(sink, events[50:])
     assert stored_ids(kafka.address, kafka_topic) == ids(events)
 
 
-def test_absent_broker_makes_open_fail_soon() -> None:
-    sink = KafkaSink(KafkaSettings(brokers=("127.0.0.1:9",), topic="t"), EventBusSettings())
+def test_absent_broker_makes_open_fail_soon(closed_port: int) -> None:
+    address = f"127.0.0.1:{closed_port}"
+    settings = KafkaSettings(brokers=(address,), topic="t", connect_timeout_ms=60_000)
+    sink = KafkaSink(settings, EventBusSettings())
     started = time.monotonic()
-    with pytest.raises(SinkUnavailableError, match=r"127\.0\.0\.1:9"):
+    with pytest.raises(SinkUnavailableError, match=re.escape(address)):
         sink.open()
-    assert time.monotonic() - started < 9
+    assert time.monotonic() - started < SOON_SECONDS
     assert outcomes(sink, events_for("t", 2)) == {Outcome.CLIENT_LOST}
 
 
@@ -222,7 +226,7 @@ def test_close_gives_up_in_its_time_while_the_broker_is_silent(
     outcomes(sink, events_for(kafka_topic, 1000))
     started = time.monotonic()
     sink.close(0.2)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON_SECONDS
     kafka.resume()
 
 
@@ -550,7 +554,7 @@ def _unregister_scram(kafka: Kafka, user: str) -> None:
 def _alter_scram(kafka: Kafka, alteration: Any) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.address, "log_level": 0})
     for done in admin.alter_user_scram_credentials([alteration]).values():
-        done.result(30)
+        done.result(240)
 
 
 def test_encrypted_connection_needs_the_authority(

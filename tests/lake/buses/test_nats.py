@@ -34,7 +34,6 @@ from tests.contract.bus_readers import (
 from tests.servers import places
 from tests.servers.nats import Nats, make_nkey
 from tests.servers.plugin import unique_name
-from tests.servers.process import free_port
 from tests.servers.readers import connect_nats
 from tests.servers.tls import Certificates
 
@@ -292,9 +291,11 @@ def test_encrypted_server_is_read_and_a_strange_one_is_not(certificates: Certifi
             MicroBatches(NatsBus(strange), POLICY).run()
 
 
-def test_other_server_of_the_list_is_read_when_one_is_down(nats_bus: NatsUnderTest) -> None:
+def test_other_server_of_the_list_is_read_when_one_is_down(
+    nats_bus: NatsUnderTest, closed_port: int
+) -> None:
     nats_bus.write(numbered(5))
-    servers = (f"nats://127.0.0.1:{free_port()}", nats_bus.server.address)
+    servers = (f"nats://127.0.0.1:{closed_port}", nats_bus.server.address)
     bus = NatsBus(nats_bus.settings_for(servers=servers))
     assert len(MicroBatches(bus, POLICY).run()) == 5
 

@@ -29,7 +29,7 @@ def run(folder: Path, *flags: str, **variables: str) -> tuple[int, str]:
         env=environ | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.stdout == ""
@@ -61,10 +61,11 @@ def test_job_without_a_bus_names_the_buses(tmp_path: Path) -> None:
     assert "Given: none." in said
 
 
-def test_connect_server_is_refused_with_another_way(tmp_path: Path) -> None:
-    code, said = run(tmp_path, "--files-dir", str(tmp_path), "--remote", "sc://127.0.0.1:1")
+def test_connect_server_is_refused_with_another_way(tmp_path: Path, closed_port: int) -> None:
+    remote = f"sc://127.0.0.1:{closed_port}"
+    code, said = run(tmp_path, "--files-dir", str(tmp_path), "--remote", remote)
     assert code == 2
-    assert said.startswith("--remote sc://127.0.0.1:1: ")
+    assert said.startswith(f"--remote {remote}: ")
     assert "--master" in said
 
 

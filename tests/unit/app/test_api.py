@@ -192,7 +192,7 @@ async def test_combine_keeps_the_order_of_streams_at_equal_times() -> None:
 
 async def test_speed_waits_between_messages(archive: dict[str, Any]) -> None:
     started = asyncio.get_running_loop().time()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         # It begins with a disconnect, which has no time of its own.
         await listed(replay(*MARCH, speed=600, with_disconnects=True, **archive))
     assert asyncio.get_running_loop().time() - started >= 60 / 600
@@ -238,7 +238,7 @@ async def test_stream_that_is_dropped_releases_files_and_tasks(
     async for _ in stream:
         break
     del stream
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while await held() != before:
             pass
 

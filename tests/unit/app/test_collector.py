@@ -6,7 +6,7 @@ import weakref
 
 from tardis_machine.app.collector import THRESHOLDS, regular_collection
 
-DEADLINE_SECONDS = 30
+DEADLINE_SECONDS = 120
 
 
 class Node:

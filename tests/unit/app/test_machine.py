@@ -10,7 +10,7 @@ import structlog
 
 from tardis_machine import SettingsError, TardisMachine, TardisMachineError
 from tardis_machine.model.settings import Secret
-from tests.compat.conftest import free_port
+from tests.servers.ports import free_ports
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
 
@@ -101,7 +101,7 @@ async def health(machine: TardisMachine) -> int:
 
 
 async def test_it_serves_while_open_and_can_be_started_again(tmp_path: Path) -> None:
-    machine = TardisMachine(port=free_port(), cache_dir=tmp_path)
+    machine = TardisMachine(port=free_ports(), cache_dir=tmp_path)
     for _ in range(2):
         async with machine as opened:
             assert opened is machine
@@ -111,7 +111,7 @@ async def test_it_serves_while_open_and_can_be_started_again(tmp_path: Path) -> 
 
 
 async def test_taken_port_is_a_clear_error(tmp_path: Path) -> None:
-    async with TardisMachine(port=free_port(), cache_dir=tmp_path) as first:
+    async with TardisMachine(port=free_ports(), cache_dir=tmp_path) as first:
         port = first.settings.server.port
         with pytest.raises(TardisMachineError, match=f"Cannot listen on 127.0.0.1, ports {port}"):
             await TardisMachine(port=port, cache_dir=tmp_path).start()
@@ -122,5 +122,5 @@ async def test_cache_is_cleared_at_start_when_asked(tmp_path: Path) -> None:
     cached = tmp_path / "feeds" / "bitmex" / "slice"
     cached.parent.mkdir(parents=True)
     cached.touch()
-    async with TardisMachine(port=free_port(), cache_dir=tmp_path, clear_cache=True):
+    async with TardisMachine(port=free_ports(), cache_dir=tmp_path, clear_cache=True):
         assert not cached.exists()

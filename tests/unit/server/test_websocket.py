@@ -136,13 +136,13 @@ async def test_failure_becomes_a_close_code_and_a_reason(
 
 async def test_peer_that_reads_nothing_is_dropped() -> None:
     async with serving(send_much, slow_client_seconds=0.2) as server, silent_peer(server) as peer:
-        await asyncio.wait_for(server.ended.wait(), 30)
-        assert await asyncio.wait_for(drained(peer), 30) < MANY * len(MESSAGE)
+        await asyncio.wait_for(server.ended.wait(), 120)
+        assert await asyncio.wait_for(drained(peer), 120) < MANY * len(MESSAGE)
 
 
 async def test_peer_that_reads_now_and_then_gets_everything() -> None:
     async with (
-        serving(send_much, slow_client_seconds=0.5) as server,
+        serving(send_much, slow_client_seconds=2.0) as server,
         aiohttp.ClientSession() as session,
         session.ws_connect(server.url) as peer,
     ):
@@ -151,7 +151,7 @@ async def test_peer_that_reads_now_and_then_gets_everything() -> None:
             count += 1
             if count <= MANY // 2 and count % (MANY // 8) == 0:
                 # Longer than the server's patience in all, but never at once.
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(0.6)
         assert (count, peer.close_code, message.extra) == (MANY, 1000, "done")
 
 
@@ -189,16 +189,16 @@ async def wait_for_ever(_: WebSocket) -> str:
 
 async def test_heartbeat_drops_an_idle_peer_without_a_sign_of_life() -> None:
     async with serving(wait_for_ever, heartbeat_seconds=0.05) as server, silent_peer(server):
-        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.wait_for(server.ended.wait(), 120)
 
 
 async def test_ping_of_the_peer_is_a_sign_of_life() -> None:
     loop = asyncio.get_running_loop()
     async with (
-        serving(wait_for_ever, heartbeat_seconds=0.5) as server,
+        serving(wait_for_ever, heartbeat_seconds=1.0) as server,
         silent_peer(server) as peer,
     ):
-        for _ in range(32):
+        for _ in range(60):
             await asyncio.sleep(0.05)
             await loop.sock_sendall(peer, b"\x89\x80\0\0\0\0")
         assert not server.ended.is_set()
@@ -208,13 +208,13 @@ async def test_peer_that_leaves_ends_the_handler() -> None:
     async with serving(wait_for_ever) as server:
         async with aiohttp.ClientSession() as session, session.ws_connect(server.url):
             pass
-        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.wait_for(server.ended.wait(), 120)
 
 
 async def received(peer: socket.socket, size: int) -> bytes:
     loop = asyncio.get_running_loop()
     data = b""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while len(data) < size and (more := await loop.sock_recv(peer, size - len(data))):
             data += more
     return data
@@ -232,7 +232,7 @@ async def test_connection_ends_with_one_close_frame_once_it_was_read(answer: byt
         assert not server.ended.is_set()
         await asyncio.get_running_loop().sock_sendall(peer, answer)
         assert await received(peer, 1) == b""
-        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.wait_for(server.ended.wait(), 120)
 
 
 async def test_peer_that_closes_first_is_answered() -> None:
@@ -243,7 +243,7 @@ async def test_peer_that_closes_first_is_answered() -> None:
 
 async def test_peer_that_never_answers_the_close_is_dropped() -> None:
     async with serving(say_done, heartbeat_seconds=0.1) as server, silent_peer(server):
-        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.wait_for(server.ended.wait(), 120)
 
 
 async def test_stopping_ends_connections_that_nobody_reads() -> None:
@@ -252,7 +252,7 @@ async def test_stopping_ends_connections_that_nobody_reads() -> None:
             await peers.enter_async_context(silent_peer(server))
             await asyncio.sleep(0.1)
             assert served_sockets(server) == 1
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while served_sockets(server):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
@@ -267,5 +267,5 @@ async def test_nothing_is_left_running() -> None:
     before = len(asyncio.all_tasks())
     async with serving(say_done) as server:
         await ended(server)
-        await asyncio.wait_for(server.ended.wait(), 30)
+        await asyncio.wait_for(server.ended.wait(), 120)
     assert len(asyncio.all_tasks()) == before

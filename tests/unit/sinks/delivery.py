@@ -15,7 +15,7 @@ from tardis_machine.telemetry.metrics import Metrics
 from tests.contract.sinks import make_events
 from tests.contract.test_memory_sink import MemorySettings
 
-SECONDS = 20.0
+SECONDS = 120
 
 
 def events(count: int, *symbols: str, first: int = 0) -> list[Event]:

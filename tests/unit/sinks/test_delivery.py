@@ -14,7 +14,7 @@ from tardis_machine.sinks.dead_letters import letter_files, read_letters
 from tardis_machine.sinks.memory import Judge, MemorySink
 from tardis_machine.sinks.status import BusState
 from tests.contract.test_memory_sink import MemorySettings
-from tests.unit.sinks.delivery import deliver, events, ids, offer, running, wait_until
+from tests.unit.sinks.delivery import SECONDS, deliver, events, ids, offer, running, wait_until
 
 FAILS = Result(Outcome.TRANSIENT, "refused")
 
@@ -45,7 +45,7 @@ def test_key_in_trouble_holds_up_no_other_and_keeps_its_order(tmp_path: Path) ->
         assert ids(sink.stored, "ETHUSD") == []
         assert bus.outbox.lanes == 1
         sink.judge = None
-        assert done.wait(20)
+        assert done.wait(SECONDS)
         assert bus.outbox.lanes == 0
     assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
     assert ids(sink.stored, "XBTUSD") == ids(offered, "XBTUSD")
@@ -88,7 +88,7 @@ def test_misdirected_key_parks_visibly_and_is_delivered_once_put_right(tmp_path:
         assert bus.status().last_error == "no_destination: no topic"
         assert bus.meter.totals.dead == 0
         sink.judge = None
-        assert done.wait(20)
+        assert done.wait(SECONDS)
         wait_until(lambda: bus.status().state is BusState.UP)
     assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
 
@@ -135,7 +135,7 @@ def test_bus_that_stays_down_is_probed_with_single_events(tmp_path: Path) -> Non
         done = offer(bus, events(100))
         wait_until(lambda: sink.batches and len(sink.batches[-1]) == 1)
         sink.judge = None
-        assert done.wait(20)
+        assert done.wait(SECONDS)
     assert len(sink.batches[0]) == 100
 
 
@@ -250,7 +250,7 @@ def test_bus_that_is_down_at_the_start_connects_later(tmp_path: Path) -> None:
         assert bus.status().state is BusState.CONNECTING
         assert not bus.wait_until_open(0)
         sink.is_down = False
-        assert done.wait(20)
+        assert done.wait(SECONDS)
         wait_until(lambda: bus.status().state is BusState.UP)
         assert bus.status().last_error is None
 
@@ -265,7 +265,7 @@ def test_drain_ignores_the_delay_of_batches_and_the_pause_of_lanes(tmp_path: Pat
         wait_until(lambda: bus.outbox.lanes)
         bus.drain()
         bus.finish()
-        assert done.wait(20)
+        assert done.wait(SECONDS)
         bus.wait_until_drained()
     assert sink.is_closed
 
@@ -283,7 +283,7 @@ def test_key_in_long_trouble_does_not_take_the_memory_of_the_others(tmp_path: Pa
         assert status.queued + status.spooled == 2000
         sink.judge = None
         for done in tickets:
-            assert done.wait(20)
+            assert done.wait(SECONDS)
         wait_until(lambda: bus.outbox.is_empty and not bus.outbox.lanes)
     assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
     assert list((tmp_path / "spool").rglob("*.log")) == []

@@ -20,7 +20,7 @@ from tests.servers.data_api import Slices, minute_text
 
 EXCHANGE = "bitmex"
 START_US = parse_us("2024-03-01T00:00:00.000Z")
-_DEADLINE_SECONDS = 30
+_DEADLINE_SECONDS = 120
 TRADES = (Filter("trade", ("XBTUSD",)),)
 
 

@@ -18,28 +18,34 @@ from tests.unit.sources.recorded import (
     recorded,
 )
 
-NOWHERE = "http://127.0.0.1:9/v1"
+
+@pytest.fixture
+def nowhere(closed_port: int) -> str:
+    """Return the address of a data API that is not there."""
+    return f"http://127.0.0.1:{closed_port}/v1"
 
 
 @pytest.mark.parametrize("cached", [TRADES, ()])
-async def test_offline_reads_a_full_cache(tmp_path: Path, cached: tuple[()]) -> None:
+async def test_offline_reads_a_full_cache(nowhere: str, tmp_path: Path, cached: tuple[()]) -> None:
     fill_cache(tmp_path, 5, cached)
-    async with archive(NOWHERE, tmp_path, offline=True) as source:
+    async with archive(nowhere, tmp_path, offline=True) as source:
         assert await read(source, 0, 5) == all_lines(0, 5)
         assert await read(source, 2, 3) == all_lines(2, 3)
 
 
-async def test_offline_reads_part_of_a_longer_slice(tmp_path: Path) -> None:
+async def test_offline_reads_part_of_a_longer_slice(nowhere: str, tmp_path: Path) -> None:
     put_in_cache(tmp_path, 0, all_lines(0, 10), size=10)
     put_in_cache(tmp_path, 10, all_lines(10, 15), size=5)
-    async with archive(NOWHERE, tmp_path, offline=True) as source:
+    async with archive(nowhere, tmp_path, offline=True) as source:
         assert await read(source, 3, 12) == all_lines(3, 12)
 
 
-async def test_offline_names_the_missing_minute_before_any_data(tmp_path: Path) -> None:
+async def test_offline_names_the_missing_minute_before_any_data(
+    nowhere: str, tmp_path: Path
+) -> None:
     fill_cache(tmp_path, 3)
     put_in_cache(tmp_path, 4, lines(4))
-    async with archive(NOWHERE, tmp_path, offline=True) as source:
+    async with archive(nowhere, tmp_path, offline=True) as source:
         with pytest.raises(OfflineError) as caught:
             await read(source, 0, 5)
     text = str(caught.value)
@@ -48,17 +54,19 @@ async def test_offline_names_the_missing_minute_before_any_data(tmp_path: Path) 
     assert str(tmp_path / "feeds" / "bitmex") in text
 
 
-async def test_offline_never_deletes(tmp_path: Path) -> None:
+async def test_offline_never_deletes(nowhere: str, tmp_path: Path) -> None:
     fill_cache(tmp_path, 2)
-    async with archive(NOWHERE, tmp_path, offline=True) as source:
+    async with archive(nowhere, tmp_path, offline=True) as source:
         await read(source, 0, 2, auto_cleanup=True)
         assert await read(source, 0, 2) == all_lines(0, 2)
 
 
-async def test_offline_leaves_an_unreadable_slice_and_says_which(tmp_path: Path) -> None:
+async def test_offline_leaves_an_unreadable_slice_and_says_which(
+    nowhere: str, tmp_path: Path
+) -> None:
     path = put_in_cache(tmp_path, 0, lines(0))
     path.write_bytes(b"garbage")
-    async with archive(NOWHERE, tmp_path, offline=True) as source:
+    async with archive(nowhere, tmp_path, offline=True) as source:
         with pytest.raises(SliceError, match=r"00\.json\.zst"):
             await read(source, 0, 1)
     assert path.read_bytes() == b"garbage"
@@ -76,9 +84,11 @@ async def test_a_trusted_cache_is_not_checked_at_the_data_api(tmp_path: Path) ->
         assert stub.offsets == [6, 5]
 
 
-async def test_an_unreachable_network_is_no_matter_when_the_cache_has_all(tmp_path: Path) -> None:
+async def test_an_unreachable_network_is_no_matter_when_the_cache_has_all(
+    nowhere: str, tmp_path: Path
+) -> None:
     fill_cache(tmp_path, 5)
-    async with archive(NOWHERE, tmp_path) as source:
+    async with archive(nowhere, tmp_path) as source:
         with capture_logs() as logs:
             assert await read(source, 0, 5) == all_lines(0, 5)
     assert [(entry["log_level"], entry["event"]) for entry in logs] == [
@@ -86,10 +96,12 @@ async def test_an_unreachable_network_is_no_matter_when_the_cache_has_all(tmp_pa
     ]
 
 
-async def test_an_unreachable_network_matters_when_the_cache_has_a_hole(tmp_path: Path) -> None:
+async def test_an_unreachable_network_matters_when_the_cache_has_a_hole(
+    nowhere: str, tmp_path: Path
+) -> None:
     fill_cache(tmp_path, 2)
     put_in_cache(tmp_path, 3, lines(3))
-    async with archive(NOWHERE, tmp_path, max_attempts=2) as source:
+    async with archive(nowhere, tmp_path, max_attempts=2) as source:
         with capture_logs(), pytest.raises(SourceError, match="did not answer"):
             await read(source, 0, 4)
 

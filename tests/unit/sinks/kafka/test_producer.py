@@ -59,8 +59,8 @@ def test_operator_adds_properties_of_his_own() -> None:
         },
     ],
 )
-def test_librdkafka_knows_every_property(options: dict[str, Any]) -> None:
+def test_librdkafka_knows_every_property(options: dict[str, Any], closed_port: int) -> None:
     made = properties(**options)
     made.pop("ssl.ca.location", None)
     # Creating a producer checks names and values; it connects later, and this one never does.
-    Producer({**made, "bootstrap.servers": "127.0.0.1:9", "log_level": 0})
+    Producer({**made, "bootstrap.servers": f"127.0.0.1:{closed_port}", "log_level": 0})

@@ -112,12 +112,12 @@ def test_loading_server_refuses_every_command_and_keeps_its_connection() -> None
         sink.close(1)
 
 
-def test_first_sentinel_that_answers_names_the_master() -> None:
+def test_first_sentinel_that_answers_names_the_master(closed_port: int) -> None:
     with RedisStandIn(Transactions("7.2.4")) as master:
         place = array(bulk("127.0.0.1"), bulk(str(master.port)))
         with RedisStandIn(lambda words: place) as sentinel:
             settings = RedisSettings(
-                sentinel_hosts=("127.0.0.1:9", f"127.0.0.1:{sentinel.port}"),
+                sentinel_hosts=(f"127.0.0.1:{closed_port}", f"127.0.0.1:{sentinel.port}"),
                 sentinel_master="main",
                 stream="s",
             )

@@ -58,4 +58,9 @@ def read_subscribe(message: Any) -> list[Filter] | None:
     return [Filter(params["channel"], None if symbols is None else tuple(symbols))]
 
 
-FEED = Feed(connections=connections, read_subscribe=read_subscribe, recorded_only=RECORDED_ONLY)
+FEED = Feed(
+    connections=connections,
+    read_subscribe=read_subscribe,
+    recorded_only=RECORDED_ONLY,
+    whole_market=frozenset({INSTRUMENTS}),
+)

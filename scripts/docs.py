@@ -18,6 +18,7 @@ from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.buses.settings import BusSettings
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
+from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
@@ -194,10 +195,30 @@ def bus_document(path: Path, bus: BusSettings) -> str:
         *table(("Flag", "Variable", "TOML key", "Default", "Meaning"), map(row_of, options)),
     ]
     lines += ["", BUS_RULE.format(bus=bus.bus), ""]
-    before, mark, rest = path.read_text().partition(BUS_START)
-    _, end, after = rest.partition(BUS_END)
-    if not (mark and end):
-        sys.exit(f"{path.name} has no place for settings: {BUS_START} and {BUS_END}")
+    return put_between(path, BUS_START, BUS_END, lines)
+
+
+def exchanges_document(path: Path) -> str:
+    """Return the page of the exchanges with the list of all ids between the two marks."""
+    rows = (
+        (
+            f"`{exchange.id}`",
+            ", ".join(exchange.data_types) if exchange.has_mappers else "raw only",
+            # A channel that is listed twice is one channel.
+            " ".join(f"`{channel}`" for channel in dict.fromkeys(exchange.channels)),
+        )
+        for exchange in REGISTRY.values()
+    )
+    lines = ["", *table(("Exchange", "Normalized data types", "Channels"), rows), "", ""]
+    return put_between(path, EXCHANGES_START, EXCHANGES_END, lines)
+
+
+def put_between(path: Path, start: str, end: str, lines: Iterable[str]) -> str:
+    """Return a hand-written page with the lines in place of what stands between two marks."""
+    before, mark, rest = path.read_text().partition(start)
+    _, found_end, after = rest.partition(end)
+    if not (mark and found_end):
+        sys.exit(f"{path.name} lacks the marks {start.strip()} and {end}: put them back")
     return before + mark + "\n".join(lines) + end + after
 
 
@@ -210,12 +231,16 @@ BUS_RULE = """\
 Every option of delivery, `event-bus-…`, can have a value for this bus alone as `{bus}-…`, except
 the producer id: see [settings](../settings.md)."""
 
+EXCHANGES_START = "<!-- exchanges, written by `make docs` -->\n"
+EXCHANGES_END = "<!-- end of exchanges -->"
+
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "settings.md": settings_document,
     "metrics.md": metrics_document,
     "data-types.md": data_types_document,
     "tables.md": tables_document,
+    "exchanges.md": partial(exchanges_document, DOCS / "exchanges.md"),
     **{
         f"buses/{bus.bus}.md": partial(bus_document, DOCS / "buses" / f"{bus.bus}.md", bus)
         for bus in PublishingSettings().buses

@@ -1,0 +1,1 @@
+"""The chunk log: what was accepted, on disk, with a position for every bus."""

@@ -1,0 +1,204 @@
+"""A chunk log, written and read: whole chunks, torn ones, damaged ones, full disks."""
+
+import os
+import resource
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tardis_machine.sinks.storage.chunks import HEAD_BYTES, Flags
+from tardis_machine.sinks.storage.reader import BadBytes, Chunk, ChunkReader, last_chunk
+from tardis_machine.sinks.storage.segments import delete_before, end_of, list_segments
+from tests.unit.sinks.storage.logs import append, names, open_writer, read_all
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Let no file grow beyond a size, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Let no further file be opened."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.dup(0)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def damage(directory: Path, offset: int, segment: int = 0) -> None:
+    """Change one bit of a segment."""
+    path = list_segments(directory)[segment].path
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def break_flushing(path: Path) -> None:
+    """Put a pipe behind the descriptor of a file: it fails to flush, as a broken disk does."""
+    folder = Path("/proc/self/fd")
+    [descriptor] = [int(link.name) for link in folder.iterdir() if link.resolve() == path.resolve()]
+    reading_end, writing_end = os.pipe()
+    os.dup2(writing_end, descriptor)
+    os.close(reading_end)
+    os.close(writing_end)
+
+
+def test_chunks_come_back_as_they_were_written(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    writer.append(b"context", b"a\nb\n", 2, Flags.COUNTED)
+    writer.append(b"", b"", 0, Flags.LAST)
+    first, second = read_all(tmp_path)
+    assert isinstance(first, Chunk)
+    assert isinstance(second, Chunk)
+    assert (first.context, first.body, first.head.flags) == (b"context", b"a\nb\n", Flags.COUNTED)
+    assert (first.head.number, first.head.first_event, first.head.events) == (1, 0, 2)
+    assert (second.head.number, second.head.first_event, second.head.flags) == (2, 2, Flags.LAST)
+    assert second.head.appended_us == first.head.appended_us + 1
+    assert second.end == writer.end == end_of(tmp_path)
+
+
+def test_log_goes_on_over_segments(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    append(writer, *"abcdefgh")
+    assert len(list_segments(tmp_path)) > 1
+    assert names(read_all(tmp_path)) == list("abcdefgh")
+
+
+def test_reader_waits_at_the_end_and_goes_on(tmp_path: Path) -> None:
+    writer, reader = open_writer(tmp_path), ChunkReader(tmp_path)
+    assert reader.read(0) is None
+    append(writer, "a")
+    found = reader.read(0)
+    assert isinstance(found, Chunk)
+    assert reader.read(found.end) is None
+    append(writer, "b")
+    assert isinstance(reader.read(found.end), Chunk)
+
+
+def test_chunk_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+    append(open_writer(tmp_path), "a", "b")
+    path = list_segments(tmp_path)[0].path
+    whole = path.read_bytes()
+    for size in range(len(whole) // 2, len(whole)):
+        path.write_bytes(whole[:size])
+        assert names(read_all(tmp_path)) == ["a"]
+
+
+def test_torn_chunk_of_a_dead_writer_is_left_behind(tmp_path: Path) -> None:
+    append(open_writer(tmp_path), "a", "b")
+    path = list_segments(tmp_path)[0].path
+    path.write_bytes(path.read_bytes()[:-3])
+    writer = open_writer(tmp_path)
+    append(writer, "c")
+    found = read_all(tmp_path)
+    assert names(found) == ["a", "it was not written to its end", "c"]
+    last = found[-1]
+    assert isinstance(last, Chunk)
+    assert (last.head.number, last.head.first_event) == (2, 2)
+
+
+def test_damaged_chunk_is_set_apart_and_the_rest_read(tmp_path: Path) -> None:
+    append(open_writer(tmp_path), "a", "b", "c")
+    damage(tmp_path, HEAD_BYTES + 9)
+    found = read_all(tmp_path)
+    assert names(found) == ["its checksum is wrong", "b", "c"]
+    bad = found[0]
+    assert isinstance(bad, BadBytes)
+    assert len(bad.data) == bad.end - bad.start
+
+
+@pytest.mark.parametrize("byte", [0, 4, 12, HEAD_BYTES - 1])
+def test_damaged_head_hides_only_its_chunk(tmp_path: Path, byte: int) -> None:
+    append(open_writer(tmp_path), "a", "b", "c")
+    damage(tmp_path, byte)
+    found = read_all(tmp_path)
+    assert names(found) == ["it does not begin with a sound head", "b", "c"]
+    after = found[1]
+    assert isinstance(after, Chunk)
+    # How much is missing follows from the chunk behind it.
+    assert after.head.first_event == 2
+
+
+def test_chunk_of_another_version_is_passed_over(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    append(writer, "a", "b")
+    path = list_segments(tmp_path)[0].path
+    data = bytearray(path.read_bytes())
+    data[4] = 9
+    checksum = zlib.crc32(data[: HEAD_BYTES - 4])
+    data[HEAD_BYTES - 4 : HEAD_BYTES] = checksum.to_bytes(4, "little")
+    path.write_bytes(data)
+    assert names(read_all(tmp_path)) == ["version 9 with codec 0 is not known", "b"]
+
+
+def test_full_disk_leaves_no_part_of_a_chunk(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, segment_bytes=10_000)
+    append(writer, "a")
+    with file_size_limit(writer.end + 20), pytest.raises(OSError, match="File too large"):
+        append(writer, "b")
+    append(writer, "c")
+    found = read_all(tmp_path)
+    assert names(found) == ["a", "c"]
+    assert writer.events == 4
+
+
+def test_segment_that_cannot_be_opened_costs_nothing(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    append(writer, *"abc")
+    with no_more_files(), pytest.raises(OSError, match="Too many open files"):
+        append(writer, *"defgh")
+    before = names(read_all(tmp_path))
+    append(writer, "z")
+    assert names(read_all(tmp_path)) == [*before, "z"]
+
+
+def test_writer_continues_behind_what_was_there(tmp_path: Path) -> None:
+    first = open_writer(tmp_path)
+    append(first, "a", "b")
+    first.close()
+    second = open_writer(tmp_path)
+    assert (second.events, second.end) == (4, first.end)
+    append(second, "c")
+    assert names(read_all(tmp_path)) == ["a", "b", "c"]
+    last = last_chunk(tmp_path)
+    assert last is not None
+    assert last.number == 3
+
+
+def test_unflushed_chunks_are_written_again_when_the_disk_fails(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval")
+    append(writer, "a")
+    writer.sync()
+    append(writer, "b")
+    break_flushing(list_segments(tmp_path)[-1].path)
+    writer.sync()
+    append(writer, "d")
+    found = read_all(tmp_path)
+    assert names(found) == ["a", "b", "b", "d"]
+    numbers = [each.head.number for each in found if isinstance(each, Chunk)]
+    assert numbers == [1, 2, 2, 3]
+
+
+def test_passed_segments_are_deleted_but_the_last(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path)
+    append(writer, *"abcdefgh")
+    segments = list_segments(tmp_path)
+    assert delete_before(tmp_path, segments[2].base) == 2
+    assert list_segments(tmp_path) == segments[2:]
+    assert delete_before(tmp_path, writer.end) == len(segments) - 3
+    assert list_segments(tmp_path) == segments[-1:]
+    assert read_all(tmp_path)

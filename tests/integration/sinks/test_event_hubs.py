@@ -264,7 +264,7 @@ def test_answer_lost_twice_is_in_doubt(
 def test_hanging_client_is_replaced_after_the_deadline(
     event_hubs: EventHubs, event_hub: str, open_sink: OpenSink, fault: Fault
 ) -> None:
-    sink = open_sink(event_hub_name=event_hub, request_timeout_ms=300)
+    sink = open_sink(event_hub_name=event_hub, request_timeout_ms=1500)
     events = events_for(event_hub, 6, symbols=("A", "B"))
     sink.send(events_for(event_hub, 1, first=100))
     event_hubs.always(fault)
@@ -286,10 +286,10 @@ def threads_left() -> list[threading.Thread]:
 def test_slow_answer_is_not_waited_for(
     event_hubs: EventHubs, event_hub: str, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(event_hub_name=event_hub, request_timeout_ms=200)
+    sink = open_sink(event_hub_name=event_hub, request_timeout_ms=1500)
     events = events_for(event_hub, 3)
     sink.send(events_for(event_hub, 1, first=100))
-    event_hubs.plan(Delay(3.0))
+    event_hubs.plan(Delay(6.0))
     assert outcomes(sink.send(events)) == {Outcome.AMBIGUOUS}
     send_until_ok(sink, events)
 
@@ -305,7 +305,7 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     sink = open_sink(
         connection_string=address,
         event_hub_name=event_hub,
-        request_timeout_ms=300,
+        request_timeout_ms=1500,
         connect_timeout_ms=3000,
     )
     events = events_for(event_hub, 10)
@@ -354,7 +354,7 @@ def test_clients_whose_connections_lead_nowhere_leave_nothing_behind(
     sink = open_sink(
         connection_string=Secret(event_hubs.address_at(proxy.endpoint)),
         event_hub_name=event_hub,
-        request_timeout_ms=100,
+        request_timeout_ms=1000,
     )
     events = events_for(event_hub, 20, symbols=SYMBOLS)
     for _ in range(4):

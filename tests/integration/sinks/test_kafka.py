@@ -178,7 +178,7 @@ def test_broker_killed_again_and_again_delays_events_until_it_is_back(
 def test_silent_broker_is_ambiguous_and_its_late_report_counts(
     kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
-    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=600)
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic, request_timeout_ms=1500)
     first, second = events_for(kafka_topic, 50), events_for(kafka_topic, 50, first=50)
     send_until_ok(sink, first[:1])
     kafka.pause()
@@ -195,7 +195,7 @@ def test_silent_broker_is_ambiguous_and_its_late_report_counts(
 def test_half_open_connection_is_noticed_within_the_timeout(
     kafka: Kafka, kafka_proxy: TcpProxy, kafka_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
-    sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic, request_timeout_ms=500)
+    sink = open_sink(brokers=(kafka.proxy_address,), topic=kafka_topic, request_timeout_ms=1500)
     events = events_for(kafka_topic, 100)
     send_until_ok(sink, events[:50])
     kafka_proxy.pause()
@@ -332,7 +332,7 @@ def test_events_beyond_a_full_queue_are_not_sent_while_brokers_are_silent(
     kafka_mock: KafkaMock, mock_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:
     brokers = tuple(kafka_mock.address.split(","))
-    sink = open_sink(brokers=brokers, topic=mock_topic, max_batch_size=5, request_timeout_ms=300)
+    sink = open_sink(brokers=brokers, topic=mock_topic, max_batch_size=5, request_timeout_ms=1500)
     events = events_for(mock_topic, 80)
     send_until_ok(sink, events[:1])
     for broker in kafka_mock.brokers:

@@ -391,10 +391,10 @@ def test_lost_answer_makes_duplicates_with_the_same_id(
 def test_late_answer_is_not_waited_for(
     kinesis: Kinesis, kinesis_stream: str, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(stream=kinesis_stream, request_timeout_ms=200)
+    sink = open_sink(stream=kinesis_stream, request_timeout_ms=1500)
     events = events_for(kinesis_stream, 5)
     sink.send(events_for(kinesis_stream, 1, first=100))
-    kinesis.faults.plan(Delay(1.0))
+    kinesis.faults.plan(Delay(6.0))
     results = sink.send(events)
     assert kinds(results) == {("ambiguous", "timeout")}
     send_until_ok(sink, events)
@@ -410,7 +410,7 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     sink = open_sink(
         stream=kinesis_stream,
         endpoint_url=kinesis.address_at(proxy.endpoint),
-        request_timeout_ms=300,
+        request_timeout_ms=1500,
     )
     sink.send(events_for(kinesis_stream, 1))
     proxy.pause()
@@ -444,7 +444,7 @@ def test_killed_server_delays_events_until_it_is_back(
 def test_paused_server_answers_in_doubt(
     kinesis: Kinesis, kinesis_stream: str, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(stream=kinesis_stream, request_timeout_ms=300)
+    sink = open_sink(stream=kinesis_stream, request_timeout_ms=1500)
     events = events_for(kinesis_stream, 20)
     send_until_ok(sink, events[:10])
     kinesis.pause()

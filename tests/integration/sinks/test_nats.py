@@ -190,7 +190,7 @@ def test_server_killed_four_times_stores_everything_once_and_in_order(
 def test_paused_server_stores_repeated_events_once(
     nats_server: Nats, nats_stream: str, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(servers=(nats_server.address,), subject=nats_stream, ack_timeout_ms=200)
+    sink = open_sink(servers=(nats_server.address,), subject=nats_stream, ack_timeout_ms=1500)
     events = events_for(nats_stream, 300)
     send_until_ok(sink, events[:100])
     nats_server.pause()
@@ -206,7 +206,7 @@ def test_half_open_connection_is_noticed_within_the_ack_timeout(
     proxy = tcp_proxy(nats_server.endpoint)
     address = nats_server.address_at(proxy.endpoint)
     sink = open_sink(
-        servers=(address,), subject=nats_stream, ack_timeout_ms=300, connect_timeout_ms=300
+        servers=(address,), subject=nats_stream, ack_timeout_ms=1500, connect_timeout_ms=1500
     )
     events = events_for(nats_stream, 200)
     proxy.pause()
@@ -228,7 +228,7 @@ def test_lost_answers_make_no_duplicates(
 ) -> None:
     proxy = tcp_proxy(nats_server.endpoint)
     address = nats_server.address_at(proxy.endpoint)
-    sink = open_sink(servers=(address,), subject=nats_stream, ack_timeout_ms=300)
+    sink = open_sink(servers=(address,), subject=nats_stream, ack_timeout_ms=1500)
     events = events_for(nats_stream, 100)
     proxy.swallow(Flow.REPLIES)
     assert outcomes(sink.send(events)) == {Outcome.AMBIGUOUS}

@@ -138,7 +138,7 @@ def test_killed_server_refuses_until_it_is_back(
 def test_silent_server_is_ambiguous_and_its_entries_keep_their_ids(
     redis_server: Redis, redis_stream: str, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(redis_server.address, redis_stream, request_timeout_ms=200)
+    sink = open_sink(redis_server.address, redis_stream, request_timeout_ms=1500)
     events = events_for(redis_stream, 20)
     send_until_ok(sink, events[:10])
     redis_server.pause()
@@ -157,7 +157,7 @@ def test_half_open_connection_is_noticed_within_the_timeout(
 ) -> None:
     proxy = tcp_proxy(redis_server.endpoint)
     url = redis_server.address_at(proxy.endpoint)
-    sink = open_sink(url, redis_stream, request_timeout_ms=200)
+    sink = open_sink(url, redis_stream, request_timeout_ms=1500)
     events = events_for(redis_stream, 10)
     proxy.pause()
     started = time.monotonic()
@@ -174,7 +174,7 @@ def test_lost_reply_makes_a_duplicate_with_the_same_id(
 ) -> None:
     proxy = tcp_proxy(redis_server.endpoint)
     url = redis_server.address_at(proxy.endpoint)
-    sink = open_sink(url, redis_stream, request_timeout_ms=300)
+    sink = open_sink(url, redis_stream, request_timeout_ms=1500)
     events = events_for(redis_stream, 5)
     proxy.swallow(Flow.REPLIES)
     assert said(sink, events) == {(Outcome.AMBIGUOUS, "timeout")}
@@ -390,7 +390,7 @@ def test_own_entry_ids_make_a_repeated_batch_harmless(
 ) -> None:
     proxy = tcp_proxy(redis_server.endpoint)
     url = redis_server.address_at(proxy.endpoint)
-    options = {"entry_id": "monotonic", "request_timeout_ms": 300}
+    options = {"entry_id": "monotonic", "request_timeout_ms": 1500}
     sink = open_sink(url, redis_stream, **options)
     events = events_for(redis_stream, 20)
     send_until_ok(sink, events[:10])
@@ -452,7 +452,7 @@ def events_of_each(streams: list[str], first: int = 0) -> list[Event]:
 def test_dead_cluster_node_fails_its_own_streams_only(
     redis_cluster: RedisCluster, open_sink: OpenSink
 ) -> None:
-    sink = open_sink(redis_cluster.address, "s", request_timeout_ms=2000)
+    sink = open_sink(redis_cluster.address, "s", request_timeout_ms=15000)
     streams = [unique_name("s") for _ in range(30)]
     events = events_of_each(streams)
     send_until_ok(sink, events)

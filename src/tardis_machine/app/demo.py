@@ -83,7 +83,9 @@ def _run_step(step: Step, say: Callable[[str], None]) -> None:
         [sys.executable, "-m", "tardis_machine", *step.words], check=False
     )
     if done.returncode:
-        raise TardisMachineError(f"This step ended with exit code {done.returncode}; see above.")
+        raise TardisMachineError(
+            f"This step failed with exit code {done.returncode}; see its output above."
+        )
     say(f"  ({time.monotonic() - started:.1f} s)")
 
 

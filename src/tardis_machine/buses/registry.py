@@ -87,7 +87,7 @@ def missing_client(bus: BusSettings) -> Iterator[str]:
     if carried.client is not None and not _is_installed(carried.client):
         yield str(
             MissingExtraError(
-                f"{bus.title} publishing needs {carried.client!r}. "
+                f"{bus.title} publishing requires {carried.client!r}. "
                 f"Run: pip install 'tardis-machine[{carried.extra}]'"
             )
         )

@@ -120,7 +120,7 @@ async def _patience(request: web.Request, services: Services) -> AsyncIterator[N
         services.metrics.server.slow_clients.labels(request.path).inc()
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client accepted no data") from None
+        raise ConnectionResetError("the client read no data for slow-client-seconds") from None
 
 
 async def _write(response: web.StreamResponse, chunk: bytes) -> None:

@@ -53,8 +53,8 @@ async def _receive(channel: socket.socket) -> tuple[bytes, socket.socket] | None
                 return None
             if descriptors:
                 return port, socket.socket(fileno=descriptors[0])
-            # The system drops what the table of open files has no room for.
-            log.error("connection lost: too many open files")
+            # The kernel discards the passed descriptor when the process is at its limit.
+            log.error("connection dropped: too many open files")
     finally:
         loop.remove_reader(channel)
 

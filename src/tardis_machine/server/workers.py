@@ -197,8 +197,8 @@ async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> Non
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # The table of open files is full, or the peer left before it was served.
-                log.warning("connection not accepted", error=str(error))
+                # Too many open files, or the client closed the connection before it was accepted.
+                log.warning("accept failed", error=str(error))
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
             tasks.create_task(_dispatch(connection, port, workers))

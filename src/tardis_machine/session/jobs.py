@@ -100,10 +100,10 @@ class JobFile:
         except FileNotFoundError:
             return fresh
         except msgspec.DecodeError as error:
-            raise RequestError(f"{self._path} is not the state of a job: {error}.") from error
+            raise RequestError(f"{self._path} is not a valid job state file: {error}.") from error
         if known.orders != fresh.orders:
             raise RequestError(
-                f"Job {self._path.stem!r} was begun with other replays. Use another --job, or "
+                f"Job {self._path.stem!r} was started with other replays. Use another --job, or "
                 f"remove {self._path}."
             )
         return known

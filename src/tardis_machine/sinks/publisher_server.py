@@ -84,7 +84,7 @@ class Connection:
             return
         except Exception:
             # The server sends again what was not settled; one bad frame must not stop others.
-            log.exception("publisher connection failed")
+            log.exception("connection of a worker failed")
 
     def send_status(self, payload: bytes) -> None:
         """Tell the server how publishing is doing."""

@@ -106,7 +106,9 @@ class SchemaRegistry:
         try:
             return int(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkError(f"The schema registry gave no id for {subject!r}: {text}") from error
+            raise SinkError(
+                f"The schema registry returned no schema id for {subject!r}: {text}"
+            ) from error
 
     def _post(self, path: str, body: str) -> tuple[int, str]:
         connection = self._connection()
@@ -117,7 +119,7 @@ class SchemaRegistry:
         except (OSError, http.client.HTTPException) as error:
             reason = f"{type(error).__name__}: {error}"
             raise SinkUnavailableError(
-                f"The schema registry at {self._url.netloc} does not answer ({reason})."
+                f"The schema registry at {self._url.netloc} is unreachable ({reason})."
             ) from error
         finally:
             connection.close()

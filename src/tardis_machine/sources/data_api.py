@@ -104,7 +104,7 @@ class DataApi:
                 await self._check(response, url)
                 return await self._store(response, request, folder)
         except _HOPELESS_ERRORS as error:
-            raise SourceError(f"The data API cannot be asked at {url}: {error}") from error
+            raise SourceError(f"The request to the data API at {url} failed: {error}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = type(error).__name__
             final = SourceError(f"The data API did not answer at {url}: {str(error) or reason}")

@@ -105,7 +105,10 @@ class SharedRegistry(CollectorRegistry):
             _replace(self._path, expose(own))
         except OSError as error:
             # A full disk must not stop a server that may not need it.
-            log.warning("metrics not shared with other processes", error=str(error))
+            log.warning(
+                "metrics file could not be written; other processes do not see these metrics",
+                error=str(error),
+            )
         return own
 
 

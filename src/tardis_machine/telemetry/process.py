@@ -21,5 +21,5 @@ def watch_process(metrics: Metrics) -> None:
 def worker_deaths(count: int) -> Metric:
     """Return the metric that counts worker processes that ended unasked."""
     return CounterMetricFamily(
-        f"{NAMESPACE}_process_worker_deaths", "Worker processes that ended unasked.", count
+        f"{NAMESPACE}_process_worker_deaths", "Worker processes that exited unexpectedly.", count
     )

@@ -142,7 +142,7 @@ def report(buses: Sequence[Bus], control: Control) -> None:
         totals, spooled = bus.meter.totals, bus.outbox.spooled
         reports[bus.name] = FinalReport(totals, spooled)
         log.info(
-            "publishing ended",
+            "publisher stopped",
             bus=bus.name,
             delivered=totals.published,
             spooled=spooled,

@@ -31,7 +31,7 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     try:
         value, error = outcome.get(timeout=seconds)
     except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        raise TimeoutError(f"timeout after {seconds:g} s") from None
     if error is not None:
         raise error
     return value  # type: ignore[return-value]
@@ -61,7 +61,7 @@ def make_credential(settings: EventHubsSettings) -> Any:
         import azure.identity as identity
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "Event Hubs publishing by Entra ID needs 'azure.identity'. "
+            "Entra ID authentication for Event Hubs requires 'azure.identity'. "
             "Run: pip install 'tardis-machine[event-hubs]'"
         ) from error
     kinds: dict[str, Callable[[], Any]] = {

@@ -14,7 +14,9 @@ BUSY_SECONDS = 4.0
 """What the service asks for when it is busy."""
 
 NOT_FOUND = "not-found"
-DEADLINE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no outcome within the request timeout")
+DEADLINE = Result(
+    Outcome.AMBIGUOUS, Reason.TIMEOUT, "no acknowledgement within event-hubs-request-timeout-ms"
+)
 
 _CONDITIONS: dict[str, tuple[Outcome, Reason]] = {
     "server-busy": (Outcome.TRANSIENT, Reason.THROTTLED),

@@ -175,7 +175,7 @@ def payloads_of(
         if len(stored) < length:
             return
         if zlib.crc32(stored) != checksum:
-            raise LogError(f"{file.name}: the block at byte {position} is damaged.")
+            raise LogError(f"{file.name}: the block at byte {position} is corrupt.")
         end = position + BLOCK_HEADER.size + length
         yield position, end, _decompressed(codec, stored, file.name)
         position = end

@@ -53,7 +53,7 @@ _acks = msgspec.json.Decoder(PubAck)
 def read_ack(data: bytes, headers: Mapping[str, str] | None) -> Result:
     """Say what an answer means for its event."""
     if headers and headers.get("Status") == str(NO_RESPONDERS):
-        return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no stream takes the subject")
+        return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no stream has this subject")
     try:
         ack = _acks.decode(data)
     except msgspec.DecodeError as error:

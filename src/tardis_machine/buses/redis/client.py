@@ -21,7 +21,7 @@ try:
     from hiredis import pack_command
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "Redis publishing needs 'hiredis'. Run: pip install 'tardis-machine[redis]'"
+        "Redis requires 'hiredis'. Run: pip install 'tardis-machine[redis]'"
     ) from error
 
 Address: TypeAlias = tuple[str, int]

@@ -79,24 +79,32 @@ def widen_idempotence(link: Link, stream: str) -> None:
             _IDEMPOTENT_IDS,
         )
     except ResponseError as error:
-        log.warning("redis stream keeps few ids of entries", stream=stream, error=str(error))
+        log.warning(
+            "deduplication window of the stream could not be configured",
+            stream=stream,
+            error=str(error),
+        )
 
 
 def warn_of_readers(link: Link, stream: str) -> None:
-    """Warn when trimming may take entries from readers that have not seen them."""
+    """Warn when trimming may remove entries that consumer groups have not read."""
     try:
         groups = link.ask("XINFO", "GROUPS", stream)
     except ResponseError:
         return
     if groups:
-        log.warning("trimming may remove unread entries", stream=stream, groups=len(groups))
+        log.warning(
+            "stream has consumer groups; trimming may remove unread entries",
+            stream=stream,
+            groups=len(groups),
+        )
 
 
 def _info(link: Link, section: str) -> dict[str, str]:
     try:
         text = link.ask("INFO", section).decode("utf-8", "replace")
     except ResponseError as error:
-        log.info("redis does not describe itself", section=section, error=str(error))
+        log.info("INFO denied; server properties unknown", section=section, error=str(error))
         return {}
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {name: value.strip() for name, _, value in pairs}

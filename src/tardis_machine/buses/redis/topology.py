@@ -93,7 +93,9 @@ class Topology:
             finally:
                 link.close()
         master = self._settings.sentinel_master
-        raise SinkUnavailableError(f"No sentinel names {master!r}: {'; '.join(failures)}")
+        raise SinkUnavailableError(
+            f"No sentinel knows the master {master!r}: {'; '.join(failures)}"
+        )
 
     def _refresh(self) -> None:
         """Find out what changed; on failure the old knowledge stays and is doubted again."""

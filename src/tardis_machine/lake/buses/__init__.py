@@ -26,7 +26,7 @@ def chosen_bus(publishing: PublishingSettings) -> BusSettings:
     if len(found) != 1:
         given = ", ".join(bus.bus for bus in found) or "none"
         raise SettingsError(
-            f"Name exactly one bus to read ({', '.join(sorted(names))}), for example with "
+            f"Set exactly one bus to read ({', '.join(sorted(names))}), for example with "
             f"--files-dir or --kafka-brokers and --kafka-topic. Given: {given}."
         )
     return found[0]

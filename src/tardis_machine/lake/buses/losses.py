@@ -33,9 +33,9 @@ def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
     place = f"{lane.stream}, partition {lane.partition}"
     if policy.fails_on_loss:
         reason = (
-            f"{place} was deleted and made anew"
+            f"{place} was deleted and recreated"
             if loss.is_new_lane
-            else f"{place} no longer holds at least {loss.events} events that were not read"
+            else f"{place} deleted at least {loss.events} events before they were read"
         )
         raise DataLossError(loss_text(reason))
     bridge_logs()

@@ -176,7 +176,7 @@ class EventHubsSink:
         except queue.Empty:
             late = [shipment for shipment in running if shipment.is_late]
             for shipment in late:
-                log.warning("client hangs and is replaced", hub=shipment.hub.name)
+                log.warning("client not responding; replaced", hub=shipment.hub.name)
                 shipment.hub.is_discarded = True
             return late
 

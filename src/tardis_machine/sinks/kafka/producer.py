@@ -29,7 +29,7 @@ _CALLS_IN_QUEUE = 10
 _MIN_QUEUE_KBYTES = 65_536
 _KIB = 1024
 
-_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "librdkafka takes no more records now")
+_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "the queue of librdkafka is full")
 _SLICE_SECONDS = 0.1
 _PATIENCE_SECONDS = 3.0
 """How long to wait while no broker can be reached: librdkafka takes a second or two to connect
@@ -163,7 +163,9 @@ class EventProducer:
             raise SinkError(text) from None
         if is_over or listener.is_cut_off:
             said = listener.last_error or listener.hidden(error.args[0].str())
-            raise SinkUnavailableError(f"No Kafka broker at {where} answered: {said}") from None
+            raise SinkUnavailableError(
+                f"No response from a Kafka broker at {where}: {said}"
+            ) from None
 
     def _hand_over(
         self, events: Sequence[Event], flight: Flight, deadline: float
@@ -230,6 +232,9 @@ class EventProducer:
         try:
             work(seconds)
         except _FAILURES as error:
-            log.warning("kafka producer lost", error=self.listener.hidden(str(error)))
+            log.warning(
+                "kafka producer failed; it will be recreated",
+                error=self.listener.hidden(str(error)),
+            )
             self.is_lost = True
         return not self.is_lost

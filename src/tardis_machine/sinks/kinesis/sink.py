@@ -113,12 +113,16 @@ class KinesisSink:
             async with asyncio.timeout(seconds):
                 await client.close()
         except TimeoutError:
-            log.debug("connections did not close in time")
+            log.debug("timeout while closing connections")
 
     async def _send(self, client: KinesisClient, events: Sequence[Event]) -> list[Result]:
         if client.is_expiring:
             return [
-                Result(Outcome.CLIENT_LOST, Reason.EXPIRED_TOKEN, "the role is assumed again")
+                Result(
+                    Outcome.CLIENT_LOST,
+                    Reason.EXPIRED_TOKEN,
+                    "the credentials of the role are renewed",
+                )
             ] * (len(events))
         refusals = await self._find_streams(client.api, events)
         plan = self._plan(events, refusals)
@@ -220,7 +224,7 @@ class KinesisSink:
     def _read(self, call: Call, answer: dict[str, Any]) -> list[Result]:
         """Return the results of the records of a call."""
         stored = answer["Records"]
-        log.debug("records put", stream=call.stream, records=len(stored), last=stored[-1])
+        log.debug("PutRecords succeeded", stream=call.stream, records=len(stored), last=stored[-1])
         if not answer.get("FailedRecordCount"):
             return [OK] * len(stored)
         results = []
@@ -251,7 +255,7 @@ class KinesisSink:
         try:
             await self._streams.notice(api, stream, shard_ids)
         except FAILURES as error:
-            log.debug("shards were not listed", stream=stream, error=describe(error))
+            log.debug("ListShards failed", stream=stream, error=describe(error))
 
 
 async def _probe(api: Any) -> None:
@@ -260,4 +264,4 @@ async def _probe(api: Any) -> None:
         await api.list_streams(Limit=1)
     except ClientError as error:
         if code_of(error) not in DENIED and not is_passing(error):
-            raise SinkError(f"Kinesis refuses the credentials: {describe(error)}") from error
+            raise SinkError(f"Kinesis rejected the credentials: {describe(error)}") from error

@@ -26,7 +26,9 @@ from tardis_machine.sinks.nats.wire import Wire, make_wire
 
 log = structlog.get_logger(__name__)
 
-CUT = Result(Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection ended before the answer")
+CUT = Result(
+    Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection was lost before the acknowledgement"
+)
 
 _RECONNECT_WAIT_SECONDS = 0.01
 
@@ -62,7 +64,9 @@ class Connection:
         except (OSError, TimeoutError, ValueError, nats.errors.Error) as error:
             raise self._explained(error) from error
         if self.violation:
-            raise SinkError(f"NATS refuses the inbox for acknowledgements: {self.violation}")
+            raise SinkError(
+                f"NATS denied the subscription to the inbox for acknowledgements: {self.violation}"
+            )
 
     async def round_trip(self) -> None:
         """Return when the servers have read all that was handed over."""

@@ -76,7 +76,9 @@ class Hub:
                 yield events
                 last_seen = time.monotonic() if events else last_seen
                 if time.monotonic() - last_seen > self._seconds:
-                    raise BusUnavailableError(f"Event Hubs sends nothing of {self._name}.")
+                    raise BusUnavailableError(
+                        f"Event Hubs sent no events of {self._name} within the timeout."
+                    )
         except BusUnavailableError:
             consumer.connections.end()
             raise
@@ -111,8 +113,10 @@ class Hub:
             self._discard()
             result = read_error(error, is_sent=False, events=1)
             if result.outcome in (Outcome.BAD_DESTINATION, Outcome.BAD_RECORD):
-                raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
-            raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
+                raise BusError(
+                    f"Event Hubs rejected the receiver of {self._name}: {result.detail}"
+                ) from error
+            raise BusUnavailableError(f"Event Hubs is unavailable: {result.detail}") from error
 
     def _make_consumer(self) -> Consumer:
         settings, connections = self._settings, make_connections(self._settings)

@@ -188,7 +188,7 @@ class Pulls:
             self._is_single = True
         else:
             reason = status.headers.partition(b"\r\n")[0].decode()
-            raise BusUnavailableError(f"NATS: the server ended a request for messages: {reason}")
+            raise BusUnavailableError(f"NATS: the server ended a pull request: {reason}")
 
 
 def _explained(operation: str, fault: dict[str, Any]) -> BusError:

@@ -40,7 +40,7 @@ def _read_creds(path: Path) -> tuple[str, str]:
     """Return the token and the seed of a credentials file."""
     found = _BLOCK.findall(path.read_text())
     if len(found) < 2:
-        raise BusError(f"nats-creds: {path} holds no token and seed.")
+        raise BusError(f"nats-creds: {path} contains no JWT and NKey seed.")
     return found[0], found[1]
 
 
@@ -53,4 +53,4 @@ def _key(seed: str) -> Any:
     try:
         return nkeys.from_seed(bytearray(seed.encode()))
     except (nkeys.NkeysError, ValueError) as error:
-        raise BusError("NATS: the seed is not one of an nkey.") from error
+        raise BusError("NATS: nats-nkey-seed is not a valid NKey seed.") from error

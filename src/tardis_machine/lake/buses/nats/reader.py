@@ -97,7 +97,7 @@ class NatsClient(NumberedClient):
         subjects = self._settings.wanted_subjects
         found = {name for subject in subjects for name in self._jetstream.streams_of(subject)}
         if not found:
-            raise BusError(f"NATS: no stream takes {', '.join(subjects)}.")
+            raise BusError(f"NATS: no stream has the subjects {', '.join(subjects)}.")
         return sorted(found)
 
     def _info(self, stream: str) -> StreamInfo:

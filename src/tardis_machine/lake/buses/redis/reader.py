@@ -259,6 +259,6 @@ class Servers:
         except RedisError as error:
             result = not_connected(error)
             if result.outcome is not Outcome.TRANSIENT:
-                raise BusError(f"Redis refuses to be read: {error}") from error
+                raise BusError(f"Redis rejected the read: {error}") from error
             self.close()
-            raise BusUnavailableError(f"Redis cannot be read now: {error}") from error
+            raise BusUnavailableError(f"Redis is unavailable: {error}") from error

@@ -104,7 +104,7 @@ class JobFile:
         if known.orders != fresh.orders:
             raise RequestError(
                 f"Job {self._path.stem!r} was started with other replays. Use another --job, or "
-                f"remove {self._path}."
+                f"delete {self._path}."
             )
         return known
 

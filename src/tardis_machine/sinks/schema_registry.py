@@ -134,8 +134,8 @@ def _refusal(status: int, text: str, subject: str) -> SinkError:
     """Return the error for an answer that is not OK; only some may be different later."""
     said = f"{status} {_message(text)}"
     if status in (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS) or status >= 500:
-        return SinkUnavailableError(f"The schema registry cannot answer now: {said}")
-    return SinkError(f"The schema registry refused {subject!r}: {said}")
+        return SinkUnavailableError(f"The schema registry is unavailable: {said}")
+    return SinkError(f"The schema registry rejected {subject!r}: {said}")
 
 
 def _message(text: str) -> str:

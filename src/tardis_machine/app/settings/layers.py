@@ -87,7 +87,9 @@ def _read_flag(word: str, rest: deque[str], vocabulary: Vocabulary, result: Laye
     elif spelling.option.is_flag and equals:
         result.problems.append(f"Option '{name}' does not take a value.")
     elif takes_next and following is None:
-        result.problems.append(f"Option '{name}' needs a value; '{name}=…' gives any text.")
+        result.problems.append(
+            f"Option '{name}' requires a value; use '{name}=…' for one that starts with a dash."
+        )
     else:
         raw: object = True if spelling.option.is_flag else following if takes_next else text
         result.given.append(Given(spelling.option, raw, name, spelling.is_file))

@@ -69,9 +69,9 @@ def explained(error: Exception) -> SinkError:
     """Return what a failure to open means: try again soon, or wait for the operator."""
     result = read_error(error, is_sent=False, events=1)
     if result.outcome is Outcome.BAD_DESTINATION:
-        return SinkError(f"Event Hubs refuses the connection: {result.detail}")
+        return SinkError(f"Event Hubs rejected the connection: {result.detail}")
     if isinstance(error, ValueError):
-        return SinkError(f"Event Hubs cannot be used: {result.detail}")
+        return SinkError(f"Event Hubs configuration error: {result.detail}")
     return SinkUnavailableError(f"Event Hubs is not reachable: {result.detail}")
 
 

@@ -138,4 +138,4 @@ class Listener:
         self._next_line[kind] = now + self._interval_seconds
         left_out = self._left_out.pop(kind, 0)
         say = getattr(self._log, level)
-        say("kafka client said", kind=kind, text=self.hidden(text), left_out=left_out)
+        say("librdkafka log", kind=kind, text=self.hidden(text), left_out=left_out)

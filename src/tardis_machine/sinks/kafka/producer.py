@@ -156,10 +156,10 @@ class EventProducer:
             log.debug("kafka producer closed in a fatal state", error=str(error))
 
     def _give_up(self, error: KafkaException, *, is_over: bool) -> None:
-        """Raise when a broker refused us or no broker will answer."""
+        """Raise when a broker rejected the authentication or no broker responds."""
         listener, where = self.listener, self._brokers
         if listener.is_refused:
-            text = f"Kafka at {where} refused the login: {listener.last_error}"
+            text = f"Kafka at {where} rejected the authentication: {listener.last_error}"
             raise SinkError(text) from None
         if is_over or listener.is_cut_off:
             said = listener.last_error or listener.hidden(error.args[0].str())

@@ -132,7 +132,7 @@ class Connection:
             word in lowered for word in LOGIN_REFUSALS
         )
         if is_refused or isinstance(error, ssl.SSLCertVerificationError | ValueError):
-            return SinkError(f"NATS refuses the connection: {text}")
+            return SinkError(f"NATS rejected the connection: {text}")
         return SinkUnavailableError(f"NATS is not reachable: {text}")
 
 

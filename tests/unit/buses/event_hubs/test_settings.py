@@ -75,7 +75,7 @@ def test_nothing_given_is_off_and_valid() -> None:
         ),
         (
             {"transport": "kafka", "custom_endpoint": "x"},
-            "event-hubs-custom-endpoint has no use with transport kafka.",
+            "event-hubs-custom-endpoint has no effect with event-hubs-transport=kafka; remove it.",
         ),
         (
             {"transport": "kafka", "connection_string": None, "namespace": "n.x"},
@@ -180,7 +180,7 @@ class WithoutClient(EventHubsSettings):
 def test_missing_client_names_the_line_that_installs_it() -> None:
     (problem,) = missing_client(WithoutClient(**ON))
     assert problem == (
-        "Event Hubs publishing needs 'no_such_package.module'. "
+        "Event Hubs publishing requires 'no_such_package.module'. "
         "Run: pip install 'tardis-machine[event-hubs]'"
     )
 

@@ -52,7 +52,7 @@ def test_nothing_given_is_off_and_valid() -> None:
             {"profile": "p", "access_key_id": "AKID", "secret_access_key": Secret("s")},
             "Give kinesis-profile or kinesis-access-key-id, not both.",
         ),
-        ({"role_arn": "admin"}, "kinesis-role-arn must be the ARN of a role."),
+        ({"role_arn": "admin"}, "kinesis-role-arn must be the ARN of an IAM role."),
         ({"role_external_id": "x"}, "kinesis-role-external-id requires kinesis-role-arn."),
         ({"endpoint_url": "ftp://x"}, "kinesis-endpoint-url must be an http or https URL"),
         ({"endpoint_url": "http://u:p@x"}, "kinesis-endpoint-url must be an http or https URL"),

@@ -45,11 +45,11 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ({"host": None, "url": Secret("http://x")}, "redis-url must start with redis://"),
         (
             {"host": None, "url": Secret("redis://:word@h:port/0")},
-            "redis-url is not a URL with host and port.",
+            "redis-url must be a URL with host and port.",
         ),
         (
             {"host": None, "url": Secret("redis://h/0?db=1&decode_responses=true")},
-            "redis-url: decode_responses cannot be given in the URL, only db.",
+            "redis-url: decode_responses not allowed in the URL; only db is.",
         ),
         (
             {"sentinel_hosts": ("s:1",), "sentinel_master": "m"},
@@ -61,9 +61,9 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ),
         (
             {"host": None, "sentinel_hosts": ("s",), "sentinel_master": "m"},
-            'redis-sentinel-hosts: "s" is not host:port.',
+            'redis-sentinel-hosts: "s" must be host:port.',
         ),
-        ({"cluster": "on", "db": 3}, "redis-db must be 0 in a cluster."),
+        ({"cluster": "on", "db": 3}, "redis-db must be 0 with redis-cluster=on."),
         ({"tls_ca": Path("missing.pem")}, "redis-tls-ca: missing.pem is not a file."),
         ({"tls_key": Path(__file__)}, "redis-tls-cert and redis-tls-key must be given together."),
         ({"max_length": 5, "max_age_ms": 5}, "Use redis-max-length or redis-max-age-ms, not both."),

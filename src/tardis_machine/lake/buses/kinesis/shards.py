@@ -165,11 +165,11 @@ class KinesisApi:
         if code in refusals:
             return refusals[code](f"Kinesis: {error}")
         if code in EXPIRED:
-            # The next client logs in anew.
+            # The next client gets new credentials.
             self.close()
-            return BusUnavailableError(f"Kinesis: the login has expired: {error}")
+            return BusUnavailableError(f"Kinesis: the credentials have expired: {error}")
         if code == NOT_FOUND:
-            return BusError(f"Kinesis: there is no such stream: {error}")
+            return BusError(f"Kinesis: the stream does not exist: {error}")
         found = explained(error)
         is_passing = isinstance(found, SinkUnavailableError)
         return BusUnavailableError(str(found)) if is_passing else BusError(str(found))

@@ -104,8 +104,8 @@ class NatsClient(NumberedClient):
         info = self._jetstream.stream_info(stream)
         if info.retention != "limits":
             raise BusError(
-                f"NATS: stream {stream} has retention {info.retention}, which deletes what any "
-                "consumer has read. The lake reads streams with retention limits."
+                f"NATS: stream {stream} has retention {info.retention}, which deletes messages "
+                "that a consumer has read. The lake reads streams with retention limits."
             )
         return info
 

@@ -14,7 +14,7 @@ _SAMPLE = "x"
 
 @dataclass(frozen=True, kw_only=True)
 class Destinations:
-    """Where events of one bus go, from settings to a router; every fault names its option."""
+    """Destinations of one bus, from settings to a router; every problem names its option."""
 
     bus: str
     noun: str

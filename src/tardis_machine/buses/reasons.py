@@ -6,7 +6,7 @@ from typing import Self
 
 @unique
 class Reason(StrEnum):
-    """Values of the label `reason`; the same fault has the same reason on every bus."""
+    """Values of the label `reason`; the same failure has the same reason on every bus."""
 
     meaning: str
 

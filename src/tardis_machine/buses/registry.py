@@ -23,7 +23,7 @@ class PublishingSettings:
     """What is published, and where to.
 
     A new bus is one line here: the name of its table, its settings class, the prefix of its flags.
-    The class says the rest, such as which optional dependency brings its client.
+    The class declares the rest, such as the optional dependency with its client.
     """
 
     event_bus: EventBusSettings = group(EventBusSettings, "event-bus")

@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 def default_producer_id() -> str:
-    """Return the host name, as far as a producer id can hold it."""
+    """Return the host name, with characters that a producer id cannot have replaced."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:56] or "tardis-machine"
 
 

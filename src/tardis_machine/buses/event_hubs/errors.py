@@ -11,7 +11,7 @@ FAILURES = (EventHubError, AzureError, OSError, ValueError)
 """What the client raises on purpose."""
 
 BUSY_SECONDS = 4.0
-"""What the service asks for when it is busy."""
+"""Retry delay that the service documents for server-busy."""
 
 NOT_FOUND = "not-found"
 DEADLINE = Result(
@@ -35,7 +35,7 @@ _CONDITIONS: dict[str, tuple[Outcome, Reason]] = {
 
 
 def read_error(error: Exception, *, is_sent: bool, events: int) -> Result:
-    """Say what an error means for each event of a batch.
+    """Return the result of each event of a failed batch.
 
     Args:
         error: What the client raised.
@@ -66,7 +66,7 @@ def _unreachable(error: Exception) -> Result:
 
 
 def explained(error: Exception) -> SinkError:
-    """Return what a failure to open means: try again soon, or wait for the operator."""
+    """Return the error of a failed open: transient or permanent."""
     result = read_error(error, is_sent=False, events=1)
     if result.outcome is Outcome.BAD_DESTINATION:
         return SinkError(f"Event Hubs rejected the connection: {result.detail}")
@@ -81,7 +81,7 @@ def is_missing(error: Exception) -> bool:
 
 
 def describe(error: Exception) -> str:
-    """Return the first line of what is said about an error."""
+    """Return the first line of the text of an error."""
     text = str(error).strip() or type(error).__name__
     condition = _condition(error)
     line = text.splitlines()[0]

@@ -182,7 +182,7 @@ def payloads_of(
 
 
 def whole_end(path: Path) -> int:
-    """Return where the sound part of a segment ends; a crash may have torn what follows."""
+    """Return where the valid part of a segment ends; a crash may leave a partial block after it."""
     end = 0
     with path.open("rb") as file:
         try:
@@ -249,7 +249,7 @@ def parse_records(payload: bytes) -> Iterator[LogRecord]:
 
 
 def count_records(payload: bytes) -> int:
-    """Return how many records a decompressed payload holds."""
+    """Return the number of records in a decompressed payload."""
     position, count, size = 0, 0, RECORD_HEADER.size
     while position < len(payload):
         position += size + sum(RECORD_HEADER.unpack_from(payload, position))

@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK with IAM: a signed request that the broker sends on to AWS.
 
 librdkafka asks for a token when it connects and again before one expires. The credentials are
-those of the default AWS chain, refreshed by it.
+those of the AWS credential chain, refreshed by it.
 """
 
 import base64

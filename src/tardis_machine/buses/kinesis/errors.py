@@ -63,7 +63,7 @@ _TOO_LARGE_STATUS = 413
 
 
 def read_record_error(code: str, message: str) -> Result:
-    """Say what the error of a single record means."""
+    """Return the result of a failed record."""
     detail = f"{code}: {message}"
     if code in _THROTTLES:
         return Result(Outcome.TRANSIENT, Reason.THROTTLED, detail, THROTTLE_SECONDS)
@@ -75,14 +75,14 @@ def read_record_error(code: str, message: str) -> Result:
 
 
 def read_call_error(error: Exception, *, events: int) -> Result:
-    """Say what the error of a whole call means for each of its events."""
+    """Return the result of each event of a failed call."""
     if isinstance(error, ClientError):
         return _read_client_error(error, events)
     if is_unreachable(error):
         return Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, describe(error))
-    # The request may have arrived: a lost answer looks the same as a lost request.
+    # The request may have arrived: a lost response looks the same as a lost request.
     is_late = isinstance(error, ReadTimeoutError | TimeoutError)
     reason = Reason.TIMEOUT if is_late else Reason.CONNECTION_LOST
     return Result(Outcome.AMBIGUOUS, reason, describe(error))
@@ -124,7 +124,7 @@ def _invalid(detail: str, events: int) -> Result:
 
 
 def explained(error: Exception) -> SinkError:
-    """Return what a failure to open means: try again soon, or wait for the operator."""
+    """Return the error of a failed open: transient or permanent."""
     if isinstance(error, NoRegionError):
         return SinkError(NO_REGION)
     if isinstance(error, ClientError):

@@ -1,4 +1,4 @@
-"""What a Redis server says about itself and its streams."""
+"""Properties of a Redis server and its streams."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _IDEMPOTENT_IDS = 10_000
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What the sink must know before it sends."""
+    """Properties that the sink needs before it sends."""
 
     version: tuple[int, ...] = ()
     is_valkey: bool = False
@@ -31,7 +31,7 @@ class ServerFacts:
 
 
 def read_facts(link: Link) -> ServerFacts:
-    """Ask a server about itself; what it does not tell us stays unknown."""
+    """Read the properties of a server; those it does not report stay unknown."""
     info = _info(link, "server")
     version = info.get("redis_version", "")
     return ServerFacts(
@@ -114,6 +114,6 @@ def _max_bulk_bytes(link: Link) -> int | None:
     try:
         answer = link.ask("CONFIG", "GET", "proto-max-bulk-len")
     except ResponseError:
-        # Managed servers often forbid it; then their default holds, which is far above ours.
+        # Managed servers often forbid CONFIG; their default is far above our limit.
         return None
     return int(answer[1]) if answer else None

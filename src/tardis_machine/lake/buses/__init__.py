@@ -33,7 +33,7 @@ def chosen_bus(publishing: PublishingSettings) -> BusSettings:
 
 
 def bus_of(settings: BusSettings) -> Bus:
-    """Return what reads a bus; Kafka has none of ours."""
+    """Return the reader of a bus; Kafka uses the connector of Spark."""
     module, _, name = _READERS[settings.bus].partition(":")
     reader: Callable[[BusSettings], Bus] = getattr(
         importlib.import_module(f"tardis_machine.lake.buses.{module}"), name

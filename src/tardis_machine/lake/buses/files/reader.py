@@ -181,7 +181,7 @@ class Rows:
         self._positions += [f"{prefix}{number}" for number in range(len(envelopes) - before)]
 
     def taken(self) -> pa.RecordBatch:
-        """Return the rows, and begin anew."""
+        """Return the rows, and start over."""
         count = self.count
         rows = make_rows(
             FilesSettings.bus,

@@ -1,4 +1,4 @@
-"""Records of Kinesis as rows; those of the Kinesis Producer Library hold many events each."""
+"""Records of Kinesis as rows; those of the Kinesis Producer Library contain many events each."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

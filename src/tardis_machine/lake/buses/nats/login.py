@@ -1,4 +1,4 @@
-"""Prove to a NATS server who we are."""
+"""Authentication to a NATS server."""
 
 import base64
 import re
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"-{3,}BEGIN [^-]+-{3,}\s+(\S+)\s+-{3,}END")
 
 
 def login(settings: NatsSettings, nonce: str) -> dict[str, Any]:
-    """Return the part of CONNECT that says who we are; keys sign the nonce."""
+    """Return the credentials in CONNECT; NKeys sign the nonce."""
     if settings.token is not None:
         return {"auth_token": settings.token.reveal()}
     if settings.password is not None:

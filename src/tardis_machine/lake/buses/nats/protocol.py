@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a block of bytes holds."""
+    """The content of a block of bytes."""
 
     messages: list[Message]
     others: list[bytes]
@@ -82,10 +82,10 @@ def parse(block: bytes) -> Parsed:
 
 
 class NatsConnection:
-    """A connection to one of the servers, with an inbox for all answers.
+    """A connection to one of the servers, with an inbox for all responses.
 
     Args:
-        settings: Servers, login and certificates.
+        settings: Servers, credentials and certificates.
     """
 
     def __init__(self, settings: NatsSettings) -> None:
@@ -108,7 +108,7 @@ class NatsConnection:
         return f"{self._inbox}.{next(self._numbers)}"
 
     def publish(self, subject: str, reply: str, data: bytes) -> None:
-        """Send a message; its answers come with `receive`."""
+        """Send a message; its responses come with `receive`."""
         self._send(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(data), data))
 
     def receive(self) -> list[Message]:
@@ -122,7 +122,7 @@ class NatsConnection:
             self._rest += self._receive_block()
 
     def request(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask a service and return its answer; only while no other messages are expected."""
+        """Send a request and return its response; only while no other messages are expected."""
         inbox = self.new_inbox()
         self.publish(subject, inbox, json.dumps(body).encode() if body else b"")
         while True:

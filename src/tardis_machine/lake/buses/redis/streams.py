@@ -43,7 +43,7 @@ class EntryId(NamedTuple):
 
 
 class StreamState(NamedTuple):
-    """What a server says about a stream."""
+    """Properties of a stream."""
 
     length: int
     added: int

@@ -112,7 +112,7 @@ async def _with_failure(first: bytes, chunks: Chunks) -> Chunks:
 
 @asynccontextmanager
 async def _patience(request: web.Request, services: Services) -> AsyncIterator[None]:
-    """Drop a client that does not take what the body writes."""
+    """Disconnect a client that does not read the response."""
     try:
         async with asyncio.timeout(services.settings.slow_client_seconds):
             yield

@@ -164,7 +164,7 @@ class WebSocket:
                     self.on_text(message.data)
 
     async def _watch(self) -> None:
-        """Drop a peer that shows no life between two looks; reading what we send is life."""
+        """Ping the client at intervals, and disconnect one without traffic since the last ping."""
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
             if not self._shows_life and not self._queued_bytes():

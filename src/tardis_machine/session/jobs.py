@@ -62,7 +62,7 @@ class JobState(msgspec.Struct):
 
     @classmethod
     def fresh(cls, orders: Sequence[ReplayOrder]) -> "JobState":
-        """Return the state of a job that was not begun."""
+        """Return the state of a job that was not started."""
         return cls(tuple(orders), [ReplayProgress() for _ in orders])
 
 

@@ -103,7 +103,7 @@ class Publisher:
     async def accept(
         self, envelopes: Sequence[Envelope], prefix: str, context: StreamContext, ticket: Ticket
     ) -> None:
-        """Give envelopes to every bus that wants them; a full bus does not hold up the others."""
+        """Pass envelopes to every bus that publishes them; a full bus does not block the others."""
         if not envelopes:
             return
         event_ids = identities(envelopes)
@@ -135,7 +135,7 @@ class Publisher:
                     await gate.push(left, ticket, context.origin, waits=context.waits)
 
     def press(self, *, is_pressed: bool) -> None:
-        """Say whether somebody keeps too much for us; only a bus that lags is to blame."""
+        """Treat the queues of lagging buses as full while a server has too much unacknowledged."""
         for bus in self.buses:
             bus.outbox.is_pressed = is_pressed and bus.is_lagging
 

@@ -44,7 +44,7 @@ class SchemaRegistry:
 
     Args:
         subject: one subject for all topics; None: `<topic>-value`.
-        auto_register: False only looks for a schema that somebody else registered.
+        auto_register: False only looks up a registered schema.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SchemaRegistry:
         """Return the prefix of a topic's records.
 
         Raises:
-            SinkUnavailableError: the registry does not answer, or not now.
-            SinkError: it refuses the schema or our login.
+            SinkUnavailableError: the registry is unreachable or unavailable.
+            SinkError: it rejects the schema or the credentials.
         """
         subject = self._subject or f"{topic}-value"
         if subject not in self._prefixes:

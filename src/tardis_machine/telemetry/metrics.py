@@ -1,7 +1,7 @@
 """Every metric, declared once; docs/metrics.md comes from here.
 
-`Metrics` belongs to whoever creates it: there is no global registry, so two servers in one process
-and every test have their own. Names start with `tardis_machine_` and carry their unit.
+`Metrics` has its own registry, not a global one, so two servers in one process and every test have
+their own. Names start with `tardis_machine_` and carry their unit.
 """
 
 from collections.abc import Sequence

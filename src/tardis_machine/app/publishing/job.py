@@ -243,7 +243,7 @@ async def open_publishing(
 async def run_work(
     work: Work, client: PublisherClient, stop: asyncio.Event, show: Callable[[], None]
 ) -> bool:
-    """Publish until it is done or somebody stops it; return whether it is done."""
+    """Publish until it is done or stopped; return whether it is done."""
     running = asyncio.create_task(work.run(client), name="publish")
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -22,13 +22,13 @@ from tardis_machine.app.settings.options import (
 )
 from tardis_machine.model.errors import nearest_hint
 
-# A TM_ variable of somebody else is none of our business unless it looks like a typing mistake.
+# TM_ variables of other programs are ignored, unless they look like a misspelled option.
 _TYPING_MISTAKE = 0.9
 
 
 @dataclass(frozen=True)
 class Given:
-    """One value as somebody gave it."""
+    """One value as given, with its origin."""
 
     option: Option
     raw: object

@@ -76,7 +76,7 @@ def client_options(settings: EventHubsSettings, connections: Connections) -> dic
 
 
 def shut(connection: socket.socket) -> None:
-    """End a connection under the hands of whoever reads from it."""
+    """Shut down the socket of a connection while another thread reads from it."""
     # One that has ended already cannot be shut.
     with suppress(OSError):
         # Not the method of TLS, which would take the keys from a reader in the middle of a record.

@@ -188,7 +188,7 @@ class EventProducer:
         return refused
 
     def _produce(self, events: Iterable[Event], flight: Flight) -> None:
-        """Give events to librdkafka until it refuses one; `flight` has those it took."""
+        """Pass events to librdkafka until it rejects one; `flight` has those it accepted."""
         produce, report, take = self.client.produce, flight.report, flight.events.append
         headers, prefixes, stamp = self._headers, self._prefixes, self._stamp
         for event in events:

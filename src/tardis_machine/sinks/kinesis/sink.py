@@ -1,6 +1,6 @@
-"""The Kinesis sink, on aiobotocore: PutRecords, with the order of each key under our own control.
+"""The Kinesis sink, on aiobotocore: PutRecords, with ordering per key by this sink.
 
-PutRecords stores some records of a call and refuses others. What was refused goes back to the
+PutRecords stores some records of a call and rejects others. Rejected records go back to the
 outbox, and nothing of the same key is sent before it.
 """
 
@@ -71,7 +71,7 @@ class KinesisSink:
         self._client: KinesisClient | None = None
 
     def open(self) -> None:
-        """Make a client and see whether the service takes our credentials."""
+        """Make a client and check the credentials."""
         self._loop.run(self._end(_CLOSE_SECONDS))
         try:
             self._client = self._loop.run(self._open())
@@ -259,7 +259,7 @@ class KinesisSink:
 
 
 async def _probe(api: Any) -> None:
-    """Make the cheapest call; who may put records need not be allowed to make it."""
+    """Check the credentials with a cheap call, for which permission is not required."""
     try:
         await api.list_streams(Limit=1)
     except ClientError as error:

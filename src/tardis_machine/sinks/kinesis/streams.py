@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 _KIB = 1024
 _LOOK_AGAIN_SECONDS = 60.0
-"""When to ask again for what the service did not tell."""
+"""When to repeat a lookup that was denied."""
 _RELIST_SECONDS = 5.0
 """Shards of one stream are listed at most so often."""
 _POLL_SECONDS = 0.1

@@ -46,7 +46,7 @@ class Connection:
         self.is_lost = False
         self.last_error = ""
         self.violation = ""
-        """The last thing that the servers forbade us."""
+        """The last permissions violation that the server reported."""
 
     async def open(self, *, is_fast: bool | None = None) -> None:
         """Connect and subscribe; SinkUnavailableError or SinkError when that fails."""
@@ -119,7 +119,7 @@ class Connection:
 
     @property
     def refusal(self) -> Result:
-        """Return the result of events that the servers do not let us publish."""
+        """Return the result of events that the permissions do not allow."""
         return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHORIZED, self.violation)
 
     def _explained(self, error: Exception) -> SinkError:

@@ -156,7 +156,7 @@ class RedisSink:
                 continue
             exchange = exchanges.setdefault(id(link), Exchange(link, self._settings))
             exchange.batches.append(batch)
-        # A server that must be connected to may keep us waiting: the others go first.
+        # Connecting may take long: servers that are connected go first.
         return sorted(exchanges.values(), key=lambda exchange: not exchange.link.is_connected)
 
     def _ready_link(self, stream: str) -> tuple[Link | None, Result | None]:

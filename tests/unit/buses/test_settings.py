@@ -141,7 +141,7 @@ def test_every_bus_has_the_options_that_all_have(bus: Any) -> None:
         ),
         (
             ["--files-stream", "a/b"],
-            'files-stream: "a/b" is not a stream: it must match [A-Za-z0-9._-]{1,128}.',
+            'files-stream: "a/b" is not a valid stream name: it must match [A-Za-z0-9._-]{1,128}.',
         ),
         (
             ["--files-stream-template", "{{nope}}"],

@@ -132,7 +132,7 @@ async def test_a_missing_encoding_means_gzip(tmp_path: Path) -> None:
 
 async def test_an_impossible_address_is_final(tmp_path: Path) -> None:
     async with archive("http://[broken", tmp_path) as source:
-        with pytest.raises(SourceError, match="cannot be asked"):
+        with pytest.raises(SourceError, match="request to the data API at"):
             await read(source, 0, 1)
 
 

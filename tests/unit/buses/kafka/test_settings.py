@@ -112,7 +112,7 @@ def test_protocol_follows_the_other_options(options: dict[str, Any], protocol: s
             {"sasl_mechanism": "scram-sha-256", "sasl_username": "u"},
             "kafka-sasl-username and kafka-sasl-password are required with kafka-sasl-mechanism.",
         ),
-        ({"security_protocol": "sasl_ssl"}, "kafka-security-protocol=sasl_ssl needs"),
+        ({"security_protocol": "sasl_ssl"}, "kafka-security-protocol=sasl_ssl requires"),
         ({"security_protocol": "plaintext", "ssl": True}, "kafka-ssl contradicts"),
         ({"ssl_ca": Path("missing.pem")}, "kafka-ssl-ca: missing.pem is not a file."),
         ({"ssl_cert": Path(__file__)}, "kafka-ssl-cert and kafka-ssl-key must be given together."),

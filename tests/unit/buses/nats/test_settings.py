@@ -57,7 +57,7 @@ def test_subject_that_cannot_be_published_to_is_refused(option: str, subject: st
         ({"strict_order": True}, "nats-strict-order requires nats-stream."),
         ({"stream_subjects": ("a..b",)}, 'nats-stream-subjects: "a..b" is not a subject.'),
         ({"domain": "d", "api_prefix": "p"}, "Give nats-domain or nats-api-prefix, not both."),
-        ({"mode": "core", "stream": "s"}, "nats-mode=core knows no streams"),
+        ({"mode": "core", "stream": "s"}, "nats-mode=core has no streams"),
         (
             {"static_headers": {"Nats-Rollup": "all"}},
             'nats-static-headers cannot override reserved header "Nats-Rollup".',
@@ -95,7 +95,7 @@ def test_secrets_are_not_in_the_repr() -> None:
 
 def test_strict_order_needs_message_ids() -> None:
     settings = NatsSettings(**ON, stream="s", strict_order=True)
-    with pytest.raises(SettingsError, match="nats-strict-order needs message ids"):
+    with pytest.raises(SettingsError, match="nats-strict-order requires message ids"):
         settings.resolve(EventBusSettings(message_id="off"))
     assert settings.resolve(EventBusSettings()).message_id == "sequence"
 

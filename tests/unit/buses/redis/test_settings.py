@@ -53,7 +53,7 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ),
         (
             {"sentinel_hosts": ("s:1",), "sentinel_master": "m"},
-            "redis-sentinel-hosts finds the server",
+            "redis-sentinel-hosts must not be combined with",
         ),
         (
             {"host": None, "sentinel_hosts": ("s:1",)},
@@ -72,7 +72,7 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
             'cannot override redis-data-field "body".',
         ),
         ({"static_headers": {"key": "x"}}, 'cannot override reserved header "key".'),
-        ({"idempotent": "on", "entry_id": "monotonic"}, "redis-idempotent needs"),
+        ({"idempotent": "on", "entry_id": "monotonic"}, "redis-idempotent=on requires"),
         ({"wait_replicas": 1, "wait_timeout_ms": 5000}, "redis-wait-timeout-ms must be below"),
         ({"key_template": "{{foo}}"}, 'Unknown redis-key-template placeholder "{{foo}}".'),
         (

@@ -13,8 +13,8 @@ _WIDTH = 100
 _COLUMN = 34
 _EPILOG = """\
 Every option can also be set by an environment variable, in upper case with the prefix TM_
-(--cache-dir: TM_CACHE_DIR, --api-key: TM_API_KEY), or in a TOML file (--config), in snake case. Flags
-override environment variables, which override the file. Secrets can be read from files
+(--cache-dir: TM_CACHE_DIR, --api-key: TM_API_KEY), or in a TOML file (--config), in snake case.
+Flags override environment variables, which override the file. Secrets can be read from files
 (--api-key-file)."""
 
 

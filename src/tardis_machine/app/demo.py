@@ -40,7 +40,7 @@ def steps(options: DemoOptions) -> list[Step]:
     publish = ("publish", "--cache-dir", cache, "--offline", "--files-dir", bus)
     return [
         Step(
-            "Simulate market data of four exchanges, in their own formats",
+            "Simulate market data of four exchanges, in their native formats",
             ("simulate", "--out", cache, "--minutes", str(options.minutes), "--seed", "7"),
         ),
         *(
@@ -58,13 +58,13 @@ def steps(options: DemoOptions) -> list[Step]:
             "Build the lake: Bronze, Silver and Gold tables",
             ("lake", "run", "--once", "--lake", lake, "--files-dir", bus),
         ),
-        Step("See what it holds", ("lake", "tables", "--lake", lake)),
-        Step("Ask it", ("lake", "query", "--lake", lake, BARS)),
+        Step("List the tables", ("lake", "tables", "--lake", lake)),
+        Step("Query the tables", ("lake", "query", "--lake", lake, BARS)),
     ]
 
 
 def run_tour(options: DemoOptions, say: Callable[[str], None]) -> None:
-    """Run every step and say what happens; the first failure ends the tour."""
+    """Run every step and print what it does; the first failure ends the demo."""
     first, *others = steps(options)
     _run_step(first, say)
     say("\n# Replay it over HTTP, as any tardis-machine client does")
@@ -73,7 +73,7 @@ def run_tour(options: DemoOptions, say: Callable[[str], None]) -> None:
     say(f"  ({time.monotonic() - started:.1f} s)")
     for step in others:
         _run_step(step, say)
-    say(f"\nDone. The data is in {options.dir}; the commands above work by hand, too.")
+    say(f"\nDone. The data is in {options.dir}; the commands above can be run again by hand.")
 
 
 def _run_step(step: Step, say: Callable[[str], None]) -> None:
@@ -83,7 +83,9 @@ def _run_step(step: Step, say: Callable[[str], None]) -> None:
         [sys.executable, "-m", "tardis_machine", *step.words], check=False
     )
     if done.returncode:
-        raise TardisMachineError(f"This step ended with exit code {done.returncode}; see above.")
+        raise TardisMachineError(
+            f"This step failed with exit code {done.returncode}; see its output above."
+        )
     say(f"  ({time.monotonic() - started:.1f} s)")
 
 

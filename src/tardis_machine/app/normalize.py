@@ -37,7 +37,7 @@ class LineNormalizer:
         self._exchange = exchange
         self._sources = source_types(options.data_types)
         self._with_disconnects = options.with_disconnects
-        # Nobody asks this process for its metrics.
+        # The metrics of this process are not served.
         self._counters = Metrics().replay.of(exchange.id)
         self._mapper = self._new_mapper()
         self._switches = self._switch_times()

@@ -79,4 +79,4 @@ def _no_payload(event: pb.NormalizedEvent) -> EnvelopeError:
         number = unknown[position].field_number
         if number > _LAST_PAYLOAD:
             return UnknownPayloadError(number)
-    return EnvelopeError("The envelope holds no payload.")
+    return EnvelopeError("The envelope has no payload.")

@@ -46,7 +46,7 @@ def identity(event: pb.NormalizedEvent) -> str:
     """Return the identity of a parsed envelope; EnvelopeError when it holds no known payload."""
     payload = event.WhichOneof("payload")
     if payload is None:
-        raise EnvelopeError("The envelope holds no payload that this version knows.")
+        raise EnvelopeError("The envelope has no payload known to this version.")
     case = PayloadCase(payload)
     name = getattr(event, payload).name if case.is_computed else ""
     local_us = event.local_ts.seconds * SECOND_US + event.local_ts.nanos // 1000

@@ -74,7 +74,7 @@ def read_trade(
 
 
 def _empty_id(payload: pb.Trade | pb.Liquidation) -> str | UnsetType:
-    """Tell an id without characters from no id."""
+    """Distinguish an empty id from a missing one."""
     return "" if payload.HasField("id") else UNSET
 
 

@@ -88,7 +88,7 @@ class Derived(dict[PerSeries[Any], Any]):
     __slots__ = ("_series",)
 
     def __init__(self, series: Series) -> None:
-        # Not the series itself: a cycle would outlive the stream until somebody collects it.
+        # Not the series itself: a cycle would outlive the stream until it is garbage collected.
         self._series = ref(series)
 
     def __missing__(self, maker: PerSeries[_T]) -> _T:

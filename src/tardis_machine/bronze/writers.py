@@ -163,7 +163,7 @@ def _present_levels(levels: Sequence[SnapshotLevel]) -> Columns:
         count < len(levels)
         and any(level.price is UNSET or level.amount is UNSET for level in levels[:count])
     ):
-        raise ValueError("snapshot levels must be complete and stand before the empty ones")
+        raise ValueError("snapshot levels must be complete, and empty levels must come last")
     return prices, amounts
 
 

@@ -1,1 +1,1 @@
-"""What a bus is, for those who send to it and those who read it."""
+"""Settings, clients and errors of the buses, shared by sinks and the readers of the lake."""

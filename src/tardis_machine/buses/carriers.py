@@ -10,7 +10,7 @@ USER = "$ConnectionString"
 
 
 def carrier(bus: BusSettings) -> BusSettings:
-    """Return the settings of the sink that carries a bus: Event Hubs speaks Kafka, too."""
+    """Return the settings of the sink to use for a bus; Event Hubs may use that of Kafka."""
     if isinstance(bus, EventHubsSettings) and bus.transport == "kafka":
         return as_kafka(bus)
     return bus

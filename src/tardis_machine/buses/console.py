@@ -1,4 +1,4 @@
-"""Settings of the bus for people: events as lines on standard output."""
+"""Settings of the console bus: events as lines on standard output."""
 
 import re
 from collections.abc import Iterable
@@ -17,16 +17,16 @@ _ANY = re.compile(".+")
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleSettings(BusSettings):
-    """Print events, to see what is published."""
+    """Print events to standard output."""
 
     bus: ClassVar[str] = "console"
     title: ClassVar[str] = "Console"
     anchors: ClassVar[tuple[str, ...]] = ("enable",)
 
-    enable: bool = option(default=False, help="Print every event.")
-    prefix: str = option("[EVENTBUS]", "What each line starts with.")
-    format: Literal["summary", "json"] = option("summary", "Form of the lines.")
-    key_template: str = option(DEFAULT_KEY, "Key shown with every event.")
+    enable: bool = option(default=False, help="Print every event to standard output.")
+    prefix: str = option("[EVENTBUS]", "Prefix of each line.")
+    format: Literal["summary", "json"] = option("summary", "Format of the lines.")
+    key_template: str = option(DEFAULT_KEY, "Template of the key shown with every event.")
     delivery: DeliveryOverrides = group(DeliveryOverrides, "console")
 
     @property

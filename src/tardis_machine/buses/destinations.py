@@ -14,7 +14,7 @@ _SAMPLE = "x"
 
 @dataclass(frozen=True, kw_only=True)
 class Destinations:
-    """Where events of one bus go, from settings to a router; every fault names its option."""
+    """Destinations of one bus, from settings to a router; every problem names its option."""
 
     bus: str
     noun: str
@@ -79,7 +79,8 @@ class Destinations:
 
     def _name_problems(self, name: str, option: str) -> Iterable[str]:
         if not self.pattern.fullmatch(name) or name in (".", ".."):
-            yield f'{option}: "{name}" is not a {self.noun}: it must match {self.pattern.pattern}.'
+            rule = self.pattern.pattern
+            yield f'{option}: "{name}" is not a valid {self.noun} name: it must match {rule}.'
 
     def _templates(self) -> Iterable[tuple[str, str, NameRule]]:
         if self.template is not None:

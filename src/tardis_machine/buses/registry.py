@@ -23,7 +23,7 @@ class PublishingSettings:
     """What is published, and where to.
 
     A new bus is one line here: the name of its table, its settings class, the prefix of its flags.
-    The class says the rest, such as which optional dependency brings its client.
+    The class declares the rest, such as the optional dependency with its client.
     """
 
     event_bus: EventBusSettings = group(EventBusSettings, "event-bus")
@@ -87,7 +87,7 @@ def missing_client(bus: BusSettings) -> Iterator[str]:
     if carried.client is not None and not _is_installed(carried.client):
         yield str(
             MissingExtraError(
-                f"{bus.title} publishing needs {carried.client!r}. "
+                f"{bus.title} publishing requires {carried.client!r}. "
                 f"Run: pip install 'tardis-machine[{carried.extra}]'"
             )
         )

@@ -1,4 +1,4 @@
-"""What a bus answers for one event: stored, to be sent again, or refused."""
+"""The outcome of sending one event: stored, to be retried, or rejected."""
 
 from enum import StrEnum
 
@@ -14,40 +14,40 @@ class Outcome(StrEnum):
     """Acknowledged."""
 
     TRANSIENT = "transient"
-    """Surely not stored; may succeed later."""
+    """Not stored; may succeed later."""
 
     AMBIGUOUS = "ambiguous"
-    """Maybe stored; sent again, which may make a duplicate."""
+    """Possibly stored; retried, which may make a duplicate."""
 
     BAD_RECORD = "bad_record"
-    """Can never be stored: too large, or refused for its content."""
+    """Can never be stored: too large, or rejected for its content."""
 
     BAD_DESTINATION = "bad_target"
-    """The destination is missing or forbidden; its lane waits, nothing is thrown away."""
+    """The destination is missing or forbidden; its events wait and are retried."""
 
     CLIENT_LOST = "client_lost"
     """The client object is unusable; the sink is reopened and the event sent again."""
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """The outcome of one event, with what is worth saying about it."""
+    """The outcome of one event, with its reason and detail."""
 
     outcome: Outcome
     reason: Reason = Reason.NONE
     """A metric label, too."""
 
     detail: str = ""
-    """What the bus said, without secrets."""
+    """Error text of the bus, without secrets."""
 
     retry_after_seconds: float = 0.0
-    """At least this long before the next attempt."""
+    """Minimum delay before the next attempt."""
 
     is_duplicate: bool = False
     """The bus had the event already."""
 
     is_shared: bool = False
-    """With `BAD_RECORD`: the bus refused several events together and did not say which one is to
-    blame; the outbox sends them in halves until it stands alone."""
+    """With `BAD_RECORD`: the bus rejected several events together without naming the invalid one;
+    they are sent again in halves until it is found."""
 
 
 OK = Result(Outcome.OK)

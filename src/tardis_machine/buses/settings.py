@@ -1,4 +1,4 @@
-"""Settings of publishing: what all buses share, and what every bus can be told.
+"""Settings of publishing: the delivery options of all buses, and the options every bus has.
 
 A bus declares its own class below `BusSettings`, in `buses/<bus>/settings.py`, and one line in
 `buses.registry`. The class must not import the client library of the bus.
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 def default_producer_id() -> str:
-    """Return the host name, as far as a producer id can hold it."""
+    """Return the host name, with characters that a producer id cannot have replaced."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:56] or "tardis-machine"
 
 
@@ -45,69 +45,98 @@ class EventBusSettings:
 
     producer_id: str = computed_option(
         default_producer_id,
-        "Name of this producer, in envelopes and message ids; workers add -w and their number.",
+        "Name of this producer in envelopes and message ids; workers append -w and their number.",
         shown_default="<hostname>",
         pattern=_PRODUCER_ID,
     )
     startup: Startup = option(
-        "lazy", "lazy: serve even while a bus is down; require: fail when one is not reached."
+        "lazy",
+        "lazy: start even when the bus is unreachable; require: exit when it cannot be connected.",
     )
     startup_timeout_ms: int = option(
-        15_000, "How long a required bus may take to connect.", minimum=0
+        15_000, "Connect timeout at startup, when startup is require.", minimum=0
     )
-    queue_max_messages: int = option(100_000, "Events held in memory.", minimum=1)
+    queue_max_messages: int = option(100_000, "Maximum events in the memory queue.", minimum=1)
     queue_max_bytes: int = option(
-        64 * MIB, "Bytes of envelopes, keys and headers held in memory.", minimum=MIB
+        64 * MIB,
+        "Maximum bytes of envelopes, keys and headers in the memory queue.",
+        minimum=MIB,
     )
     queue_max_age_ms: int = option(
         30_000,
-        "Age of the oldest event at which new ones are spilled, or a job waits, as if memory were "
-        "full; 0: no limit.",
+        "Treat the queue as full when its oldest event is older than this; only with overflow "
+        "spill; 0: no limit.",
         minimum=0,
     )
-    overflow: Overflow = option("spill", "What happens to new events when memory is full.")
-    max_block_ms: int = option(0, "How long real-time streams wait for room.", minimum=0)
-    replay_max_block_ms: int = option(5000, "How long replays wait for room.", minimum=0)
+    overflow: Overflow = option(
+        "spill",
+        "When the memory queue is full: write events to the spool, block the producer, or drop.",
+    )
+    max_block_ms: int = option(
+        0, "Maximum time a real-time stream blocks when the queue is full.", minimum=0
+    )
+    replay_max_block_ms: int = option(
+        5000, "Maximum time a replay blocks when the queue is full.", minimum=0
+    )
     spool_dir: Path | None = computed_option(
         lambda: None,
-        "Where spools, dead letters and jobs are kept.",
+        "Directory of spools, dead-letter files and the state of jobs.",
         shown_default="<cache-dir>/event-bus",
     )
     spool_max_bytes: int = option(
-        1024 * MIB, "Largest spool of one bus, at least 16 MiB; 0: no spool.", minimum=0
+        1024 * MIB, "Maximum size of the spool per bus; at least 16 MiB; 0: no spool.", minimum=0
     )
     durability: Durability = option(
-        "memory", "spool: write events to disk before they are accepted; survives kill -9."
+        "memory",
+        "memory: accept events into memory; spool: write them to disk first, so that they survive "
+        "a crash.",
     )
     fsync_ms: int = option(
-        200, "How often the spool is flushed to disk; 0: each time.", minimum=0, maximum=10_000
+        200,
+        "Interval of fsync of the spool; 0: after every write.",
+        minimum=0,
+        maximum=10_000,
     )
     ordering: Ordering = option(
-        "key", "key: events of one key arrive in order; none: a failed one holds up no other."
+        "key",
+        "key: events with the same key are delivered in order; none: no ordering, a failed event "
+        "delays no other.",
     )
     retry_initial_ms: int = option(
-        100, "Longest first pause before a retry; it doubles.", minimum=1, maximum=300_000
+        100,
+        "Upper bound of the first retry delay (random); doubles per failure up to retry-max-ms.",
+        minimum=1,
+        maximum=300_000,
     )
-    retry_max_ms: int = option(10_000, "Longest pause before a retry.", minimum=1, maximum=300_000)
+    retry_max_ms: int = option(10_000, "Maximum retry delay.", minimum=1, maximum=300_000)
     retry_max_attempts: int = option(
-        0, "Attempts before an event becomes a dead letter; 0: no limit.", minimum=0
+        0, "Maximum send attempts before an event becomes a dead letter; 0: no limit.", minimum=0
     )
     retry_max_age_ms: int = option(
-        0, "Age at which a failing event becomes a dead letter; 0: no limit.", minimum=0
+        0,
+        "Maximum age of a failing event before it becomes a dead letter; 0: no limit.",
+        minimum=0,
     )
     dead_letter: DeadLetter = option(
-        "file", "Where events go that can never be delivered: a file, a destination, or nowhere."
+        "file",
+        "Undeliverable events: write to a file, send to dead-letter-target, or drop.",
     )
     dead_letter_max_bytes: int = option(
-        256 * MIB, "Largest total of dead-letter files; the oldest go first.", minimum=MIB
+        256 * MIB,
+        "Maximum total size of dead-letter files per bus; the oldest are deleted first.",
+        minimum=MIB,
     )
     drain_timeout_ms: int = option(
-        30_000, "How long undelivered events are sent at shutdown.", minimum=0
+        30_000, "Maximum time to deliver queued events at shutdown.", minimum=0
     )
     message_id: MessageId = option(
-        "sequence", "Id the bus may drop duplicates by: of the delivery, of the content, or none."
+        "sequence",
+        "Message id for deduplication by the bus: sequence (per delivery), content (per event) "
+        "or off.",
     )
-    log_interval_ms: int = option(10_000, "Shortest time between two equal warnings.", minimum=1000)
+    log_interval_ms: int = option(
+        10_000, "Minimum interval between identical warnings in the log.", minimum=1000
+    )
 
     def __post_init__(self) -> None:
         problems = [text for is_wrong, text in self._checks() if is_wrong]
@@ -116,7 +145,7 @@ class EventBusSettings:
 
     @property
     def has_spool(self) -> bool:
-        """Say whether events may be kept on disk."""
+        """Say whether events may be written to disk."""
         return self.spool_max_bytes > 0
 
     def _checks(self) -> Iterable[tuple[bool, str]]:
@@ -124,11 +153,11 @@ class EventBusSettings:
         yield is_small, "event-bus-spool-max-bytes must be 0 or at least 16 MiB."
         yield (
             not self.has_spool and self.overflow == "spill",
-            "event-bus-overflow spill needs a spool: set event-bus-spool-max-bytes above 0.",
+            "event-bus-overflow=spill requires a spool: set event-bus-spool-max-bytes above 0.",
         )
         yield (
             not self.has_spool and self.durability == "spool",
-            "event-bus-durability spool needs a spool: set event-bus-spool-max-bytes above 0.",
+            "event-bus-durability=spool requires a spool: set event-bus-spool-max-bytes above 0.",
         )
         yield (
             self.retry_initial_ms > self.retry_max_ms,
@@ -164,12 +193,12 @@ def overriding(*without: str) -> Callable[[type[_T]], type[_T]]:
 
 @overriding()
 class DeliveryOverrides:
-    """What differs for one bus from the delivery to all of them."""
+    """Delivery options of one bus, where they differ from those of all buses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BusSettings(ABC):
-    """What every bus can be told.
+    """Options of every bus.
 
     A subclass gives the class variables, its own options (a redeclared one changes its default),
     `delivery: DeliveryOverrides = group(DeliveryOverrides, "<bus>")`, `destinations` and, for
@@ -189,16 +218,16 @@ class BusSettings(ABC):
     reserved_headers: ClassVar[tuple[str, ...]] = ()
     """Header names the bus uses itself; a trailing `*` stands for any ending."""
 
-    include_payloads: tuple[str, ...] = option((), "Payload cases to publish; none: all.")
+    include_payloads: tuple[str, ...] = option((), "Payload cases to publish (default: all).")
     exclude_payloads: tuple[str, ...] = option((), "Payload cases not to publish.")
     static_headers: Mapping[str, str] = option(
         {}, "Headers added to every event.", metavar="name:value,…"
     )
-    max_batch_size: int = option(1000, "Events per batch.", minimum=1)
-    max_batch_bytes: int = option(MIB, "Bytes per batch.", minimum=1)
-    max_batch_delay_ms: int = option(10, "How long a batch waits for more events.", minimum=0)
+    max_batch_size: int = option(1000, "Maximum events per batch.", minimum=1)
+    max_batch_bytes: int = option(MIB, "Maximum bytes per batch.", minimum=1)
+    max_batch_delay_ms: int = option(10, "Maximum time to wait for a batch to fill.", minimum=0)
     dead_letter_target: str | None = option(
-        None, "Destination of dead letters, where dead-letter is target."
+        None, "Destination of dead letters when dead-letter is target."
     )
 
     def __post_init__(self) -> None:
@@ -250,15 +279,17 @@ class BusSettings(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class HeaderBusSettings(BusSettings):
-    """What every bus with record headers can be told."""
+    """Options of every bus with record headers."""
 
     meta_headers_prefix: str | None = option(
-        None, "Also send ingest metadata as headers with this prefix; an empty one is allowed."
+        None,
+        "Also send ingest metadata as headers with this prefix, which may be empty "
+        "(default: not sent).",
     )
 
 
 RESERVED_HEADERS = ("payloadCase", "dataType", "eventId", "deliveryId")
-"""Headers every event carries; see `sinks.headers`."""
+"""Headers of every event; see `sinks.headers`."""
 
 
 def ignored_options(settings: BusSettings) -> list[str]:
@@ -275,12 +306,12 @@ def ignored_options(settings: BusSettings) -> list[str]:
 
 
 def cases_of(buses: Iterable[BusSettings]) -> frozenset[PayloadCase]:
-    """Return the payload cases that at least one bus takes."""
+    """Return the payload cases that at least one bus publishes."""
     return frozenset().union(*(bus.cases for bus in buses)) & ALL_CASES
 
 
 def _given(settings: BusSettings) -> dict[str, Any]:
-    """Return the delivery options that a bus has values of its own for."""
+    """Return the delivery options that are set for this bus."""
     overrides = getattr(settings, "delivery", None)
     if overrides is None:
         return {}
@@ -298,9 +329,9 @@ def _header_problems(
     name: str, value: str, option_name: str, reserved: Iterable[str]
 ) -> Iterable[str]:
     if not _HEADER_NAME.fullmatch(name):
-        yield f'{option_name}: "{name}" is not a header name.'
+        yield f'{option_name}: "{name}" is not a valid header name.'
     if not value or any(ord(character) < 32 for character in value):
-        yield f'{option_name}: the value of "{name}" must be text on one line.'
+        yield f'{option_name}: the value of "{name}" is empty or has control characters.'
     if any(_is_reserved(name, pattern) for pattern in reserved):
         yield f'{option_name} cannot override reserved header "{name}".'
 

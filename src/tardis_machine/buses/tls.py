@@ -1,4 +1,4 @@
-"""Certificates of connections: what settings may name, and the context they make."""
+"""TLS contexts from certificate files, and checks of the options that name them."""
 
 import ssl
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
-    """Return whom to trust (without `ca`: whom the system trusts) and which certificate to show."""
+    """Return a TLS context; without `ca`, it trusts the CA certificates of the system."""
     context = ssl.create_default_context(cafile=ca)
     if cert is not None:
         context.load_cert_chain(cert, key)
@@ -14,7 +14,7 @@ def client_context(ca: Path | None, cert: Path | None, key: Path | None) -> ssl.
 
 
 def file_problems(files: Mapping[str, Path | None]) -> Iterable[str]:
-    """Yield the options that name a file which is not there."""
+    """Yield the options that name a missing file."""
     for option, path in files.items():
         if path is not None and not path.is_file():
             yield f"{option}: {path} is not a file."

@@ -23,7 +23,7 @@ from tardis_machine.app.settings.lake_commands import (
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller."""
+    """Exit codes of the process."""
 
     OK = 0
     FAILURE = 1
@@ -51,32 +51,41 @@ class Command:
 
 
 COMMANDS = (
-    Command("serve", "Replay and stream over HTTP and WebSocket.", ServeSettings, "serve"),
+    Command(
+        "serve", "Serve replays and live streams over HTTP and WebSocket.", ServeSettings, "serve"
+    ),
     Command(
         "publish",
-        "Publish replays to event buses, without a client.",
+        "Publish replays to event buses.",
         PublishSettings,
         "publish",
     ),
     Command(
         "simulate",
-        "Write deterministic sample data, in each venue's own format.",
+        "Write deterministic sample data in the native format of each exchange.",
         SimulateSettings,
         "simulate",
     ),
     Command(
         "normalize",
-        "Turn recorded lines into normalized NDJSON, from files or a pipe.",
+        "Convert recorded lines to normalized NDJSON, from files or standard input.",
         NormalizeSettings,
         "normalize",
     ),
     Command("lake ingest", "Append the events of a bus to Bronze.", LakeJobSettings, "lake.ingest"),
-    Command("lake build", "Refine Bronze to Silver and Gold.", LakeJobSettings, "lake.build"),
-    Command("lake run", "Ingest and build, in one process.", LakeJobSettings, "lake.run"),
-    Command("lake query", "Ask the tables by SQL.", LakeQuerySettings, "lake.query"),
-    Command("lake tables", "Say what the tables hold.", LakeCommandSettings, "lake.tables"),
-    Command("lake check", "Say whether the tables are sound.", LakeCheckSettings, "lake.check"),
-    Command("demo", "See it work, offline, on simulated data.", DemoSettings, "demo"),
+    Command("lake build", "Build Silver and Gold from Bronze.", LakeJobSettings, "lake.build"),
+    Command("lake run", "Run ingest and build in one process.", LakeJobSettings, "lake.run"),
+    Command("lake query", "Query the tables with SQL.", LakeQuerySettings, "lake.query"),
+    Command(
+        "lake tables",
+        "List the tables with rows, files, size and last change.",
+        LakeCommandSettings,
+        "lake.tables",
+    ),
+    Command(
+        "lake check", "Run data quality checks on the tables.", LakeCheckSettings, "lake.check"
+    ),
+    Command("demo", "Run an offline demo with simulated data.", DemoSettings, "demo"),
     Command("version", "Print the version.", CommandSettings, "version"),
 )
 

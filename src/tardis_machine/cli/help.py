@@ -12,10 +12,10 @@ PROGRAM = "tardis-machine"
 _WIDTH = 100
 _COLUMN = 34
 _EPILOG = """\
-Every option can also be given in the environment, in upper case with the prefix TM_: TM_API_KEY is
---api-key and TM_CACHE_DIR is --cache-dir. A TOML file (--config) holds the same names in snake
-case. The command line wins over the environment, the environment over the file. A secret can be
-read from a file: --api-key-file."""
+Every option can also be set by an environment variable, in upper case with the prefix TM_
+(--cache-dir: TM_CACHE_DIR, --api-key: TM_API_KEY), or in a TOML file (--config), in snake case.
+Flags override environment variables, which override the file. Secrets can be read from files
+(--api-key-file)."""
 
 
 def help_text(command: Command, commands: Sequence[Command]) -> str:
@@ -68,9 +68,9 @@ def shown_default(option: Option) -> str:
 
 
 def meaning(option: Option) -> str:
-    """Return what an option does, with the variable of wider use that it also reads."""
+    """Return the help of an option, with the common variable that it falls back to."""
     fallback = option.declared.fallback_env
-    return option.declared.help + (f" {fallback} counts too." if fallback else "")
+    return option.declared.help + (f" Falls back to {fallback}." if fallback else "")
 
 
 def _size(count: int) -> str:

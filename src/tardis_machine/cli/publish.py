@@ -16,7 +16,7 @@ BAR_WIDTH = 20
 
 
 def run(settings: PublishSettings) -> int:
-    """Publish what was asked for, and say what became of it."""
+    """Publish, and print the final counts of every bus."""
     work = load_work(settings)
     try:
         return asyncio.run(_publish(settings, work))
@@ -55,7 +55,7 @@ class ProgressLine:
         self._last = (time.monotonic(), 0)
 
     def show(self) -> None:
-        """Write the line anew."""
+        """Print the line again."""
         if self._is_terminal:
             print(f"\r\x1b[K{self.text()}", end="", file=sys.stderr, flush=True)
 

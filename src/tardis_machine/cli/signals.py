@@ -1,4 +1,4 @@
-"""What signals mean while something is published: the first ends it, the second hurries that."""
+"""Signals: the first starts a graceful shutdown, the second ends it at once."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ class Endings:
             loop.add_signal_handler(number, self._take)
 
     def hurry(self, publisher: PublisherProcess | None) -> None:
-        """Say who is to end at once when a second signal comes."""
+        """Set the process to end at once on a second signal."""
         self._publisher = publisher
 
     async def wait(self) -> None:

@@ -112,7 +112,7 @@ async def _with_failure(first: bytes, chunks: Chunks) -> Chunks:
 
 @asynccontextmanager
 async def _patience(request: web.Request, services: Services) -> AsyncIterator[None]:
-    """Drop a client that does not take what the body writes."""
+    """Disconnect a client that does not read the response."""
     try:
         async with asyncio.timeout(services.settings.slow_client_seconds):
             yield
@@ -120,7 +120,7 @@ async def _patience(request: web.Request, services: Services) -> AsyncIterator[N
         services.metrics.server.slow_clients.labels(request.path).inc()
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client accepted no data") from None
+        raise ConnectionResetError("the client read no data for slow-client-seconds") from None
 
 
 async def _write(response: web.StreamResponse, chunk: bytes) -> None:

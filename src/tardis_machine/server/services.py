@@ -61,7 +61,7 @@ class Services:
 
     @property
     def clock(self) -> Clock:
-        """Return what tells the time."""
+        """Return the clock."""
         return self.session.clock
 
     def meter(self, route: str, exchanges: Iterable[str]) -> StreamMeter:
@@ -85,10 +85,10 @@ class Services:
 
     @property
     def session_id(self) -> str:
-        """Return what tells this run of the process from others."""
+        """Return an id of this run of the process."""
         return f"{os.getpid()}-{self.started_us}"
 
     def warn_of_ignored(self, plan: NormalizedPlan) -> None:
-        """Log data types that nobody knows; the API ignores them."""
+        """Log unknown data types; the API ignores them."""
         if plan.ignored_types:
             log.warning("unknown data types ignored", data_types=plan.ignored_types)

@@ -1,4 +1,4 @@
-"""What the server can be told."""
+"""Settings of the server."""
 
 import math
 from dataclasses import dataclass
@@ -26,32 +26,40 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """Where the server listens and how it shares the machine."""
+    """Listening address, processes and limits of the server."""
 
-    host: str = option("127.0.0.1", "Address to bind; 0.0.0.0 opens the server to the network.")
+    host: str = option("127.0.0.1", "Address to bind; 0.0.0.0 listens on all interfaces.")
     port: int = option(
         8000,
-        "HTTP port; WebSocket is the next one.",
+        "HTTP port; the WebSocket port is this one + 1.",
         minimum=1,
         maximum=MAX_HTTP_PORT,
         parse=parse_port,
         override_env="PORT",
     )
-    workers: int = option(1, "Processes behind the ports; 0 means one per CPU.", minimum=0)
+    workers: int = option(1, "Worker processes; 0: one per CPU.", minimum=0)
     cluster_mode: bool = option(
-        False, "Same as --workers 0: one process per CPU.", only_true_is_on=True
+        False, "One worker process per CPU; same as --workers 0.", only_true_is_on=True
     )
     token: Secret | None = option(
-        None, "Ask clients for this text, as `Authorization: Bearer` or `?token=`."
+        None,
+        "Token that clients must send, as `Authorization: Bearer` or `?token=` (default: no "
+        "authentication).",
     )
     subscribe_seconds: float = option(
-        2.0, "How long /ws-replay collects subscriptions before it starts.", minimum=0
+        2.0, "Time /ws-replay waits for subscriptions before the replay starts.", minimum=0
     )
     heartbeat_seconds: float = option(
-        30.0, "How often a WebSocket client is checked for signs of life.", minimum=0.1
+        30.0,
+        "Interval of WebSocket pings; a client without any traffic in between is disconnected.",
+        minimum=0.1,
     )
     slow_client_seconds: float = option(
-        900.0, "How long a client may accept nothing before it is dropped.", minimum=1
+        900.0,
+        "Maximum time a client may read nothing before it is disconnected.",
+        minimum=1,
     )
-    max_head_bytes: int = option(1_048_576, "Longest request line and header.", minimum=8192)
-    max_body_bytes: int = option(16 * 1_048_576, "Largest POST body.", minimum=1024)
+    max_head_bytes: int = option(
+        1_048_576, "Maximum size of a request line or header field.", minimum=8192
+    )
+    max_body_bytes: int = option(16 * 1_048_576, "Maximum size of a request body.", minimum=1024)

@@ -122,7 +122,7 @@ class WebSocket:
 
     def _write(self, frames: bytes) -> None:
         if self._transport.is_closing() or self.is_closed:
-            raise ConnectionResetError("the peer has gone")
+            raise ConnectionResetError("the client has disconnected")
         self._transport.write(frames)
 
     async def _run(self, handler: Handler) -> None:
@@ -164,7 +164,7 @@ class WebSocket:
                     self.on_text(message.data)
 
     async def _watch(self) -> None:
-        """Drop a peer that shows no life between two looks; reading what we send is life."""
+        """Ping the client at intervals, and disconnect one without traffic since the last ping."""
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
             if not self._shows_life and not self._queued_bytes():
@@ -185,7 +185,7 @@ class WebSocket:
             before, queued = queued, self._queued_bytes()
             silent_seconds = 0.0 if queued < before else silent_seconds + pause
             if silent_seconds > self._settings.slow_client_seconds:
-                raise SlowClientError("the peer accepted no data")
+                raise SlowClientError("the client read no data for slow-client-seconds")
             pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
 
     def _queued_bytes(self) -> int:

@@ -53,8 +53,8 @@ async def _receive(channel: socket.socket) -> tuple[bytes, socket.socket] | None
                 return None
             if descriptors:
                 return port, socket.socket(fileno=descriptors[0])
-            # The system drops what the table of open files has no room for.
-            log.error("connection lost: too many open files")
+            # The kernel discards the passed descriptor when the process is at its limit.
+            log.error("connection dropped: too many open files")
     finally:
         loop.remove_reader(channel)
 
@@ -68,12 +68,12 @@ async def _adopt(connection: socket.socket, runner: web.AppRunner) -> None:
 async def _report(
     channel: socket.socket, share_metrics: Callable[[], object], *runners: web.AppRunner
 ) -> None:
-    """Tell the parent how many connections are open, and siblings what was counted."""
+    """Report open connections to the parent, and metrics to the other workers."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(REPORT_SECONDS)
         share_metrics()
         load = sum(len(runner.server.connections) for runner in runners if runner.server)
-        # A parent that is gone is noticed by whoever receives from it.
+        # The receiving task notices when the parent has exited.
         with suppress(ConnectionError):
             await loop.sock_sendall(channel, str(load).encode())

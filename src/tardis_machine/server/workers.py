@@ -168,7 +168,7 @@ async def listen_with_workers(
             running = [tasks.create_task(workers.supervise(index)) for index in range(count)]
             try:
                 await workers.wait_until_ready()
-                # The ports close before the workers stop: nobody is left waiting for an answer.
+                # The ports close before the workers stop, so that no client waits for a response.
                 async with _accepting(ws, WS, workers), _accepting(http, HTTP, workers):
                     yield
             finally:
@@ -197,8 +197,8 @@ async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> Non
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # The table of open files is full, or the peer left before it was served.
-                log.warning("connection not accepted", error=str(error))
+                # Too many open files, or the client closed the connection before it was accepted.
+                log.warning("accept failed", error=str(error))
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
             tasks.create_task(_dispatch(connection, port, workers))
@@ -217,7 +217,7 @@ async def _peek_session(connection: socket.socket, seconds: float = PEEK_SECONDS
             head = await _peek_request_line(connection)
         return _session_of(head.decode("latin-1"))
     except (TimeoutError, OSError, ValueError):
-        # Slow, gone or not a valid request: whoever gets the connection will answer that.
+        # Slow, closed or not a valid request: the chosen worker handles it.
         return None
 
 

@@ -62,7 +62,7 @@ class JobState(msgspec.Struct):
 
     @classmethod
     def fresh(cls, orders: Sequence[ReplayOrder]) -> "JobState":
-        """Return the state of a job that was not begun."""
+        """Return the state of a job that was not started."""
         return cls(tuple(orders), [ReplayProgress() for _ in orders])
 
 
@@ -100,11 +100,11 @@ class JobFile:
         except FileNotFoundError:
             return fresh
         except msgspec.DecodeError as error:
-            raise RequestError(f"{self._path} is not the state of a job: {error}.") from error
+            raise RequestError(f"{self._path} is not a valid job state file: {error}.") from error
         if known.orders != fresh.orders:
             raise RequestError(
-                f"Job {self._path.stem!r} was begun with other replays. Use another --job, or "
-                f"remove {self._path}."
+                f"Job {self._path.stem!r} was started with other replays. Use another --job, or "
+                f"delete {self._path}."
             )
         return known
 

@@ -120,7 +120,7 @@ class NormalizedPlan(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[EntryPlan, ...]
     output: OutputFilter
     ignored_types: tuple[str, ...] = ()
-    """Names nobody knows: the server ignores them, with a warning."""
+    """Unknown names: the server ignores them, with a warning."""
 
     speed: float | None = None
 

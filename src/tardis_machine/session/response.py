@@ -53,7 +53,7 @@ async def _copied_body(
 
 
 def control_errors(plan: NormalizedPlan, error: Exception, clock: Clock) -> list[FeedError]:
-    """Return what consumers of the buses are told about a stream that failed."""
+    """Return the error records of a failed stream, for consumers of the buses."""
     now = us_text(clock())
     details = str(error) or type(error).__name__
     return [

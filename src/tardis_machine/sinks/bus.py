@@ -72,7 +72,7 @@ class Syncer(threading.Thread):
         try:
             flush()
         except OSError as error:
-            log.error("spool failed", error=str(error))
+            log.error("spool fsync failed", error=str(error))
 
 
 class Bus:
@@ -201,11 +201,15 @@ class Bus:
             spool = open_spool(directory / "spool", max_bytes, on_lost)
         except OSError as error:
             # Publishing goes on in memory, and what that cannot hold is dropped by policy.
-            log.error("spool cannot be used", bus=self.name, error=str(error))
+            log.error(
+                "spool unavailable; publishing from memory only", bus=self.name, error=str(error)
+            )
             self._reporter.fail("spool", str(error))
             return None
         if spool.events:
-            log.info("spooled events found", bus=self.name, events=spool.events)
+            log.info(
+                "recovered undelivered events from the spool", bus=self.name, events=spool.events
+            )
             self.meter.enqueued(spool.events)
         return spool
 
@@ -218,7 +222,11 @@ class Bus:
         try:
             return open_shelf(spool, self._shelf_bytes, on_lost)
         except OSError as error:
-            log.error("shelf cannot be used", bus=self.name, error=str(error))
+            log.error(
+                "store of parked events unavailable; they stay in memory",
+                bus=self.name,
+                error=str(error),
+            )
             return None
 
     def _assemble(self, sink: Sink, directory: Path, clock: Clock) -> tuple[Outbox, Courier]:

@@ -86,7 +86,7 @@ class Channel:
         while rest:
             count = await self._loop.sock_recv_into(self._connection, rest)
             if not count:
-                raise ConnectionResetError("the connection has ended")
+                raise ConnectionResetError("the connection is closed")
             rest = rest[count:]
         return buffer
 

@@ -1,4 +1,4 @@
-"""A bus for people: events as lines on standard output."""
+"""The console bus: events as lines on standard output."""
 
 import sys
 from collections.abc import Sequence

@@ -149,7 +149,9 @@ def read_letters(path: Path) -> Iterator[DeadLetter]:
                 letter = decoder.decode(line)
                 yield msgspec.structs.replace(letter, envelope=base64.b64decode(envelope))
             except (msgspec.DecodeError, ValueError) as error:
-                raise SinkError(f"{path}: entry {number} is not a dead letter: {error}") from error
+                raise SinkError(
+                    f"{path}: entry {number} is not a valid dead letter: {error}"
+                ) from error
 
 
 def dead_letter_event(event: Event, result: Result, target: str) -> Event:

@@ -118,7 +118,7 @@ class LogWriter:
         return self.end
 
     def sync(self) -> None:
-        """Flush what was appended to disk, and tell readers."""
+        """Flush appended blocks to disk, and publish the durable end to readers."""
         flush(self, nullcontext())
 
     def begin_sync(self) -> tuple[int, Position] | None:

@@ -35,13 +35,13 @@ class MemorySink:
     def open(self) -> None:
         """Connect, unless the bus is down."""
         if self.is_down:
-            raise SinkUnavailableError("The bus in memory is down.")
+            raise SinkUnavailableError("The in-memory bus is down.")
         self.opened += 1
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
         """Store events as the planned faults allow."""
         if self.is_down:
-            raise SinkUnavailableError("The bus in memory went down.")
+            raise SinkUnavailableError("The in-memory bus went down.")
         self.batches.append(list(events))
         judge = self.judges.popleft() if self.judges else self.judge
         if judge is None:

@@ -85,7 +85,7 @@ class Meter:
         self._child("duplicates").inc(count)
 
     def throttled(self, target: str, count: int) -> None:
-        """Count events refused because of a rate limit."""
+        """Count events rejected by a rate limit."""
         self._child("throttled", self._targets.value(target)).inc(count)
 
     def dead(self, reason: Reason) -> None:
@@ -100,7 +100,7 @@ class Meter:
             self._child("dropped", reason, case.value).inc(count)
 
     def lost(self, reason: Reason, count: int) -> None:
-        """Count lost events that nobody can read any more."""
+        """Count lost events that cannot be read any more."""
         self.totals.dropped += count
         self._child("dropped", reason, "unknown").inc(count)
 

@@ -335,7 +335,7 @@ class Outbox:
         try:
             self._spool.put_first(events)
         except OSError as error:
-            log.error("spool failed", bus=self._meter.bus, error=error.strerror)
+            log.error("spool write failed", bus=self._meter.bus, error=error.strerror)
             return False
         return True
 

@@ -103,7 +103,7 @@ class Publisher:
     async def accept(
         self, envelopes: Sequence[Envelope], prefix: str, context: StreamContext, ticket: Ticket
     ) -> None:
-        """Give envelopes to every bus that wants them; a full bus does not hold up the others."""
+        """Pass envelopes to every bus that publishes them; a full bus does not block the others."""
         if not envelopes:
             return
         event_ids = identities(envelopes)
@@ -124,7 +124,7 @@ class Publisher:
         try:
             events = self._records.events(list(parse_records(redrive.records)))
         except EnvelopeError as error:
-            log.error("events cannot be sent again", error=str(error))
+            log.error("redrive failed: events could not be decoded", error=str(error))
             return
         for gate in self._gates:
             if redrive.bus in ("", gate.bus.name):
@@ -135,7 +135,7 @@ class Publisher:
                     await gate.push(left, ticket, context.origin, waits=context.waits)
 
     def press(self, *, is_pressed: bool) -> None:
-        """Say whether somebody keeps too much for us; only a bus that lags is to blame."""
+        """Treat the queues of lagging buses as full while a server has too much unacknowledged."""
         for bus in self.buses:
             bus.outbox.is_pressed = is_pressed and bus.is_lagging
 
@@ -148,7 +148,7 @@ class Publisher:
 
     def reject(self, record: NormalizedRecord, error: EnvelopeError) -> None:
         """Count a record that does not fit into an envelope."""
-        log.error("record cannot be encoded", error=str(error))
+        log.error("record dropped: it could not be encoded", error=str(error))
         self.lose(Reason.UNENCODABLE, 1)
 
     def count_filtered(self, records: Iterable[NormalizedRecord]) -> None:
@@ -175,7 +175,7 @@ class Publisher:
             try:
                 yield from decode_lines(line)
             except msgspec.DecodeError as error:
-                log.error("line cannot be read", error=str(error))
+                log.error("line from a worker dropped: it could not be decoded", error=str(error))
                 self.lose(Reason.UNREADABLE, 1)
 
 

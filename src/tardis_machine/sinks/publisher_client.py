@@ -100,7 +100,7 @@ class PublisherClient:
         traceback: TracebackType | None,
     ) -> None:
         if not await self.close(self._close_seconds):
-            log.error("some records were not settled when the server ended")
+            log.error("server stopped before the publisher acknowledged all records")
 
     def _link(self, origin: Origin) -> Link:
         link = self._links.get(origin)

@@ -200,7 +200,7 @@ class Link:
             self._resume(channel)
             await self._listen(channel)
         except OSError:
-            log.warning("publisher connection lost", held_bytes=self._held_bytes)
+            log.warning("connection to the publisher process lost", held_bytes=self._held_bytes)
         finally:
             self._channel = self.status = None
 
@@ -271,7 +271,10 @@ class Link:
     def _lose(self, payload: bytes) -> None:
         """Count what was lost; the publisher adds it to its own counts."""
         if not self._is_losing:
-            log.error("events lost: the publisher does not keep up", held_bytes=self._held_bytes)
+            log.error(
+                "events dropped: the publisher process does not keep up",
+                held_bytes=self._held_bytes,
+            )
         self._is_losing = True
         self._lost += payload.count(b"\n")
         self._report_loss()

@@ -84,10 +84,10 @@ class Connection:
             return
         except Exception:
             # The server sends again what was not settled; one bad frame must not stop others.
-            log.exception("publisher connection failed")
+            log.exception("connection of a worker failed")
 
     def send_status(self, payload: bytes) -> None:
-        """Tell the server how publishing is doing."""
+        """Send the status of publishing to the server."""
         self._send(Kind.STATUS, payload)
 
     def flush(self) -> None:
@@ -192,7 +192,7 @@ class PublisherServer:
             await next(iter(self._connections)).gone.wait()
 
     def send_status(self) -> None:
-        """Tell every server how publishing is doing, and what is settled."""
+        """Send the status of publishing and the acknowledgements to every server."""
         payload = msgspec.msgpack.encode(self._publisher.status())
         for connection in self._connections:
             connection.flush()

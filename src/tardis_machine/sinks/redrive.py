@@ -45,7 +45,7 @@ def _stream_redrives(directory: Path) -> Iterator[Redrive]:
     end = durable_end(directory)
     found = [segment for segment in segments(directory) if segment.number <= end.segment]
     if not found:
-        raise RequestError(f"{directory} holds no segments.")
+        raise RequestError(f"{directory} contains no segments.")
     for segment in found:
         is_last = segment.number == end.segment
         yield from _segment_redrives(segment.path, end.byte if is_last else None)

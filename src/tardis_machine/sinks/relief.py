@@ -78,7 +78,9 @@ class Relief:
             self._shelf.put(keyed)
         except (SpoolFullError, OSError) as error:
             if not self._is_failing:
-                log.error("shelf cannot be used", error=str(error))
+                log.error(
+                    "writing parked events to disk failed; they stay in memory", error=str(error)
+                )
             self._is_failing = True
             return False
         self._is_failing = False

@@ -66,4 +66,4 @@ class Reporter:
             return
         reasons = {reason: self._pending.pop(reason) for reason in due}
         self._seen_at.update(dict.fromkeys(due, now))
-        log.warning("publishing keeps failing", bus=self._meter.bus, retries=reasons, **numbers())
+        log.warning("publishing still failing", bus=self._meter.bus, retries=reasons, **numbers())

@@ -44,7 +44,7 @@ class SchemaRegistry:
 
     Args:
         subject: one subject for all topics; None: `<topic>-value`.
-        auto_register: False only looks for a schema that somebody else registered.
+        auto_register: False only looks up a registered schema.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SchemaRegistry:
         """Return the prefix of a topic's records.
 
         Raises:
-            SinkUnavailableError: the registry does not answer, or not now.
-            SinkError: it refuses the schema or our login.
+            SinkUnavailableError: the registry is unreachable or unavailable.
+            SinkError: it rejects the schema or the credentials.
         """
         subject = self._subject or f"{topic}-value"
         if subject not in self._prefixes:
@@ -106,7 +106,9 @@ class SchemaRegistry:
         try:
             return int(json.loads(text)["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkError(f"The schema registry gave no id for {subject!r}: {text}") from error
+            raise SinkError(
+                f"The schema registry returned no schema id for {subject!r}: {text}"
+            ) from error
 
     def _post(self, path: str, body: str) -> tuple[int, str]:
         connection = self._connection()
@@ -117,7 +119,7 @@ class SchemaRegistry:
         except (OSError, http.client.HTTPException) as error:
             reason = f"{type(error).__name__}: {error}"
             raise SinkUnavailableError(
-                f"The schema registry at {self._url.netloc} does not answer ({reason})."
+                f"The schema registry at {self._url.netloc} is unreachable ({reason})."
             ) from error
         finally:
             connection.close()
@@ -132,8 +134,8 @@ def _refusal(status: int, text: str, subject: str) -> SinkError:
     """Return the error for an answer that is not OK; only some may be different later."""
     said = f"{status} {_message(text)}"
     if status in (http.client.REQUEST_TIMEOUT, http.client.TOO_MANY_REQUESTS) or status >= 500:
-        return SinkUnavailableError(f"The schema registry cannot answer now: {said}")
-    return SinkError(f"The schema registry refused {subject!r}: {said}")
+        return SinkUnavailableError(f"The schema registry is unavailable: {said}")
+    return SinkError(f"The schema registry rejected {subject!r}: {said}")
 
 
 def _message(text: str) -> str:

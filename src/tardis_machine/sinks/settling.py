@@ -94,7 +94,11 @@ class DeadLetterOffice:
         try:
             self._letters.add(pairs)
         except OSError as error:
-            log.error("dead letters lost", events=len(pairs), error=error.strerror)
+            log.error(
+                "dead-letter file could not be written; events lost",
+                events=len(pairs),
+                error=error.strerror,
+            )
             self._meter.dropped(Reason.DEAD_LETTER_FAILED, cases_of(event for event, _ in pairs))
             return False
         return True

@@ -102,7 +102,9 @@ class Shelf:
         payload = b"".join(packed)
         with self._lock:
             if sum(self._sizes.values()) + len(payload) > self._max_bytes:
-                raise SpoolFullError(f"The shelf {self._writer.directory} is full.")
+                raise SpoolFullError(
+                    f"The store of parked events in {self._writer.directory} is full."
+                )
             start = self._writer.next_byte
             end = self._writer.append(payload)
             offset = 0
@@ -164,7 +166,11 @@ class Shelf:
             portion = payload[place.offset : place.offset + place.size]
             events = self._reader.events(list(parse_records(portion)))
         except (LogError, EnvelopeError, OSError, StopIteration) as error:
-            log.error("shelf unreadable", segment=place.segment, error=str(error))
+            log.error(
+                "parked events could not be read; events lost",
+                segment=place.segment,
+                error=str(error),
+            )
             self._on_lost(place.events)
             self._settle_locked(place.segment, place.events)
             return []

@@ -227,7 +227,7 @@ class Spool:
                     if count >= max_events:
                         return
         except (LogError, EnvelopeError, OSError) as error:
-            log.error("spool segment unreadable", segment=number, error=str(error))
+            log.error("spool segment corrupt or unreadable", segment=number, error=str(error))
         if part.unread:
             self._on_lost(part.unread)
             self.events -= part.unread

@@ -102,7 +102,7 @@ def _take_over(other: Path, writer: LogWriter) -> None:
         _move_segments(other, writer)
     finally:
         lock.release()
-    log.info("spool of an ended process taken over", directory=str(other), segments=len(left))
+    log.info("took over the spool of a dead process", directory=str(other), segments=len(left))
 
 
 def _move_segments(other: Path, writer: LogWriter) -> None:

@@ -95,7 +95,7 @@ class PublisherProcess:
             has_ended = self._is_ending and self.exit_code in ENDINGS
             if has_ended or self.exit_code == BUS_NOT_REACHED or not self._ready.done():
                 break
-            log.error("publisher died", exit_code=self.exit_code)
+            log.error("publisher process exited unexpectedly; restarting", exit_code=self.exit_code)
             lived = asyncio.get_running_loop().time() - started
             await asyncio.sleep(pause)
             is_stable = lived > _STABLE_SECONDS
@@ -120,7 +120,7 @@ class PublisherProcess:
         try:
             await asyncio.wait_for(supervision, self._drain_seconds + _KILL_SECONDS)
         except TimeoutError:
-            log.error("publisher killed: it did not end in time")
+            log.error("publisher process killed: shutdown timed out")
             if self._process is not None and self._process.returncode is None:
                 self._process.kill()
                 await self._process.wait()

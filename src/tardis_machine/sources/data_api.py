@@ -104,7 +104,7 @@ class DataApi:
                 await self._check(response, url)
                 return await self._store(response, request, folder)
         except _HOPELESS_ERRORS as error:
-            raise SourceError(f"The data API cannot be asked at {url}: {error}") from error
+            raise SourceError(f"The request to the data API at {url} failed: {error}") from error
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = type(error).__name__
             final = SourceError(f"The data API did not answer at {url}: {str(error) or reason}")
@@ -196,7 +196,7 @@ def open_session(settings: ArchiveSettings) -> aiohttp.ClientSession:
 
 
 async def _error_text(response: aiohttp.ClientResponse) -> str:
-    """Return the body of a refusal, which may be compressed like a slice."""
+    """Return the body of an error response, which may be compressed like a slice."""
     body = b""
     async for data in response.content.iter_any():
         body += data
@@ -216,7 +216,7 @@ def _count(headers: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _is_final(status: int, text: str) -> bool:
-    # The API is known to refuse a valid date by mistake, so that one refusal is tried again.
+    # The API sometimes rejects a valid date by mistake, so that this error is retried.
     is_date_refusal = status == 400 and "ISO 8601 format" in text
     return status in _FINAL_STATUSES and not is_date_refusal
 

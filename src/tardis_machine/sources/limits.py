@@ -93,7 +93,7 @@ class Retries:
                     raise failure.final from failure.__cause__
                 self._metrics.retries.labels(failure.reason).inc()
                 log.warning(
-                    "data API request failed, trying again",
+                    "data API request failed; retrying",
                     attempt=number,
                     pause_seconds=round(pause_seconds, 1),
                     error=str(failure),

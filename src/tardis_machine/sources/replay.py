@@ -96,7 +96,7 @@ class Replay:
             if self._settings.offline:
                 raise
             self._metrics.corrupt_slices.inc()
-            log.warning("slice unreadable, fetching it again", reason=str(error))
+            log.warning("cached slice unreadable; downloading it again", reason=str(error))
         else:
             return
         ready = await self._obtain_again(ready)
@@ -162,7 +162,7 @@ class Replay:
         try:
             return self._fetched(await self._slices.obtain(edge, is_fresh=True, gives_up=is_cached))
         except TransientError as error:
-            log.warning("data API failed, reading the range from the cache", reason=str(error))
+            log.warning("data API unavailable; reading the range from the cache", reason=str(error))
             self._trusts_cache = True
             return await self._obtain_edge(minute_us, span)
 

@@ -1,4 +1,4 @@
-"""Settings of the archive: the data API, the cache and the patience with both."""
+"""Settings of the archive: the data API, the cache, retries and timeouts."""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -17,53 +17,60 @@ def _default_cache_dir() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveSettings:
-    """Where recorded data comes from, and how hard to try."""
+    """Where recorded data comes from, with retries and timeouts."""
 
     endpoint: str = option("https://api.tardis.dev/v1", "Base URL of the data API.")
     api_key: str | None = field(
         default=None,
         repr=False,
         metadata={
-            "help": "Key for the data API. Without one, only the first day of each month is "
-            "readable.",
+            "help": "API key for the data API (default: none; only the first day of each month is "
+            "available then).",
             "secret": True,
         },
     )
     cache_dir: Path = computed_option(
         _default_cache_dir,
-        "Root folder of cached slices.",
+        "Root directory of the slice cache.",
         shown_default="<system temp dir>/.tardis-cache",
     )
-    offline: bool = option(default=False, help="Read the cache only and never use the network.")
+    offline: bool = option(default=False, help="Read from the cache only; never use the network.")
     trust_cache: bool = option(
         default=False,
-        help="Also take the first and last minute of a range from the cache, without asking the "
-        "data API whether the key grants access to the range.",
+        help="Also read the first and last minute of a range from the cache; by default they are "
+        "requested from the data API, to check that the API key grants access.",
     )
-    compression: Compression = option("zstd", "Compression asked of the data API: zstd or gzip.")
+    compression: Compression = option("zstd", "Compression requested from the data API.")
     http_proxy: str | None = option(
-        None, "Proxy for all requests to the data API.", fallback_env="HTTP_PROXY"
+        None, "HTTP proxy for requests to the data API.", fallback_env="HTTP_PROXY"
     )
     max_concurrent_requests: int = option(
-        60, "Requests in flight at once, over all replays of this process.", minimum=1
+        60,
+        "Maximum concurrent requests to the data API, over all replays of a process.",
+        minimum=1,
     )
     max_slices_ahead: int = option(
         240,
-        "Slices of one replay that may lie on disk before their reader gets to them.",
+        "Maximum slices of one replay to prefetch to disk.",
         minimum=1,
     )
-    max_attempts: int = option(30, "Attempts per slice before its error is final.", minimum=1)
+    max_attempts: int = option(
+        30, "Maximum attempts per slice before the request fails.", minimum=1
+    )
     retry_budget_seconds: float = option(
-        600, "Time spent on the attempts for one slice before its error is final.", minimum=0
+        600, "Maximum time for all attempts of one slice before the request fails.", minimum=0
     )
     retry_delay_max_seconds: float = option(
-        120, "Longest computed pause between two attempts.", minimum=0
+        120,
+        "Maximum retry delay before jitter and extra delays for 429 and 500; doubles per attempt, "
+        "starting at 2.",
+        minimum=0,
     )
     retry_after_max_seconds: float = option(
-        300, "Longest pause that the data API can ask for by Retry-After.", minimum=0
+        300, "Maximum retry delay taken from a Retry-After header.", minimum=0
     )
-    connect_timeout_seconds: float = option(30, "Longest wait for a connection.", minimum=0)
-    idle_timeout_seconds: float = option(135, "Longest silence of a connection in use.", minimum=0)
+    connect_timeout_seconds: float = option(30, "Connect timeout.", minimum=0)
+    idle_timeout_seconds: float = option(135, "Read timeout: maximum time without data.", minimum=0)
 
     def __post_init__(self) -> None:
         problems = [text for is_wrong, text in self._checks() if is_wrong]

@@ -1,4 +1,4 @@
-"""The time of this machine, for whoever is not given another clock."""
+"""The system clock, the default where no other clock is given."""
 
 import time
 

@@ -1,7 +1,7 @@
 """Metrics as text, and the metrics of several processes as one set.
 
-Each process shares its metrics through a file of its own in a common folder. Whoever is asked reads
-all files and adds them up, so any process can answer for all of them.
+Each process shares its metrics through a file of its own in a common folder. A scrape reads all
+files and adds them up, so any process can serve the metrics of all.
 """
 
 import operator
@@ -40,7 +40,7 @@ class Families:
 
 
 def expose(families: Iterable[Metric]) -> bytes:
-    """Write metrics as text, without the `_created` series that nobody reads."""
+    """Write metrics as text, without the `_created` series."""
     return generate_latest(Families(merge_families([families])))
 
 
@@ -105,7 +105,10 @@ class SharedRegistry(CollectorRegistry):
             _replace(self._path, expose(own))
         except OSError as error:
             # A full disk must not stop a server that may not need it.
-            log.warning("metrics not shared with other processes", error=str(error))
+            log.warning(
+                "metrics file could not be written; other processes do not see these metrics",
+                error=str(error),
+            )
         return own
 
 

@@ -33,13 +33,11 @@ _USER_INFO = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
-    """What is logged, and in which form."""
+    """Log level and format."""
 
-    debug: bool = option(
-        default=False, help="Log details of the server and of live feeds.", only_true_is_on=True
-    )
+    debug: bool = option(default=False, help="Log at level debug.", only_true_is_on=True)
     log_format: LogFormat = option(
-        "auto", "Form of log lines; auto: console on a terminal, json otherwise."
+        "auto", "Format of log lines; auto: console on a terminal, json otherwise."
     )
 
 

@@ -1,7 +1,7 @@
 """Every metric, declared once; docs/metrics.md comes from here.
 
-`Metrics` belongs to whoever creates it: there is no global registry, so two servers in one process
-and every test have their own. Names start with `tardis_machine_` and carry their unit.
+`Metrics` has its own registry, not a global one, so two servers in one process and every test have
+their own. Names start with `tardis_machine_` and carry their unit.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MAX_TARGET_LABELS = 200
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """What documents say about a metric."""
+    """Description of a metric, for docs/metrics.md."""
 
     name: str
     kind: str
@@ -27,7 +27,7 @@ class MetricInfo:
 
 
 class Declarations:
-    """Creates the metrics of one area on one registry and remembers what they mean."""
+    """Creates the metrics of one area on one registry and keeps their descriptions."""
 
     def __init__(self, registry: CollectorRegistry, infos: list[MetricInfo], area: str) -> None:
         self._registry = registry
@@ -35,19 +35,19 @@ class Declarations:
         self._prefix = f"{NAMESPACE}_{area}"
 
     def counter(self, name: str, help: str, *labels: str) -> Counter:
-        """Declare something that only grows."""
+        """Declare a counter."""
         return Counter(
             self._note(name, "counter", labels, help), help, labels, registry=self._registry
         )
 
     def gauge(self, name: str, help: str, *labels: str) -> Gauge:
-        """Declare something that goes up and down."""
+        """Declare a gauge."""
         return Gauge(self._note(name, "gauge", labels, help), help, labels, registry=self._registry)
 
     def histogram(
         self, name: str, help: str, *labels: str, buckets: Sequence[float] = SECONDS_BUCKETS
     ) -> Histogram:
-        """Declare a distribution."""
+        """Declare a histogram."""
         full = self._note(name, "histogram", labels, help)
         return Histogram(full, help, labels, registry=self._registry, buckets=buckets)
 
@@ -62,22 +62,27 @@ class ServerMetrics:
 
     def __init__(self, declare: Declarations) -> None:
         self.requests = declare.counter(
-            "requests_total", "Requests answered, WebSocket upgrades included.", "route", "status"
+            "requests_total",
+            "HTTP requests answered, WebSocket upgrades included.",
+            "route",
+            "status",
         )
         self.active_streams = declare.gauge(
-            "active_streams", "Replays and live streams being written now.", "route"
+            "active_streams", "Replays and live streams in progress.", "route"
         )
         self.messages = declare.counter(
-            "messages_total", "Messages written to clients.", "route", "exchange"
+            "messages_total", "Messages sent to clients.", "route", "exchange"
         )
         self.sent_bytes = declare.counter(
-            "sent_bytes_total", "Bytes written to clients before compression.", "route"
+            "sent_bytes_total", "Bytes sent to clients, before compression.", "route"
         )
         self.first_message = declare.histogram(
-            "first_message_seconds", "From the request to its first message.", "route"
+            "first_message_seconds", "Time from a request to its first message.", "route"
         )
         self.slow_clients = declare.counter(
-            "slow_clients_total", "Connections closed because the client did not read.", "route"
+            "slow_clients_total",
+            "Connections closed because the client read nothing for slow-client-seconds.",
+            "route",
         )
 
 
@@ -86,38 +91,38 @@ class ArchiveMetrics:
 
     def __init__(self, declare: Declarations) -> None:
         self.slices = declare.counter(
-            "slices_total", "Slices read, by where they came from: cache or network.", "origin"
+            "slices_total", "Slices read, by origin: cache or network.", "origin"
         )
         self.downloaded_bytes = declare.counter(
-            "downloaded_bytes_total", "Compressed bytes fetched from the data API."
+            "downloaded_bytes_total", "Compressed bytes downloaded from the data API."
         )
         self.download = declare.histogram(
-            "download_seconds", "Time to fetch one slice, attempts included."
+            "download_seconds", "Time to download one slice, retries included."
         )
         self.retries = declare.counter(
-            "retries_total", "Attempts repeated, by status code or kind of failure.", "reason"
+            "retries_total", "Retries of downloads, by HTTP status or kind of failure.", "reason"
         )
-        self.active_downloads = declare.gauge("active_downloads", "Slices being fetched now.")
+        self.active_downloads = declare.gauge("active_downloads", "Downloads in progress.")
         self.corrupt_slices = declare.counter(
-            "corrupt_slices_total", "Cached slices that could not be read and were fetched again."
+            "corrupt_slices_total", "Cached slices that were unreadable and downloaded again."
         )
 
 
 class ReplayMetrics:
-    """Raw messages on their way to normalized records."""
+    """Normalization of raw messages."""
 
     def __init__(self, declare: Declarations) -> None:
         self.messages = declare.counter(
-            "messages_total", "Raw messages read from slices and feeds.", "exchange"
+            "messages_total", "Raw messages read from slices and live feeds.", "exchange"
         )
         self.records = declare.counter(
-            "records_total", "Normalized records produced, computed ones included.", "exchange"
+            "records_total", "Normalized records produced, including computed ones.", "exchange"
         )
         self.mapping_errors = declare.counter(
-            "mapping_errors_total", "Messages that did not have the documented shape.", "exchange"
+            "mapping_errors_total", "Raw messages that could not be normalized.", "exchange"
         )
         self.disconnects = declare.counter(
-            "disconnects_total", "Disconnects seen in recordings and live feeds.", "exchange"
+            "disconnects_total", "Disconnects in recordings and live feeds.", "exchange"
         )
 
     def of(self, exchange: str) -> "ReplayCounters":
@@ -149,12 +154,19 @@ class EventBusMetrics:
 
     def _declare_flow(self, declare: Declarations) -> None:
         self.events = declare.counter(
-            "events_total", "Events offered to the bus.", "bus", "payload_case", "origin"
+            "events_total",
+            "Events received for the bus, before filtering.",
+            "bus",
+            "payload_case",
+            "origin",
         )
         self.filtered = declare.counter(
-            "filtered_total", "Events left out by include and exclude lists.", "bus", "payload_case"
+            "filtered_total",
+            "Events excluded by include-payloads and exclude-payloads.",
+            "bus",
+            "payload_case",
         )
-        self.enqueued = declare.counter("enqueued_total", "Events accepted.", "bus")
+        self.enqueued = declare.counter("enqueued_total", "Events accepted into the queue.", "bus")
         self.published = declare.counter(
             "published_total", "Events acknowledged by the bus.", "bus", "target", "payload_case"
         )
@@ -167,52 +179,62 @@ class EventBusMetrics:
         self.batch_records = declare.histogram(
             "batch_records", "Events per batch.", "bus", buckets=RECORDS_BUCKETS
         )
-        self.send = declare.histogram("send_seconds", "Time of one send call.", "bus")
+        self.send = declare.histogram("send_seconds", "Duration of one send call.", "bus")
         self.delivery = declare.histogram(
-            "delivery_seconds", "From acceptance to acknowledgement.", "bus", "origin"
+            "delivery_seconds",
+            "Time from acceptance to acknowledgement of an event.",
+            "bus",
+            "origin",
         )
 
     def _declare_failures(self, declare: Declarations) -> None:
-        self.retries = declare.counter("retries_total", "Sends repeated.", "bus", "reason")
+        self.retries = declare.counter(
+            "retries_total", "Retries of events, by reason of the failure.", "bus", "reason"
+        )
         self.redelivered = declare.counter(
-            "redelivered_total", "Events sent again after their outcome was unknown.", "bus"
+            "redelivered_total",
+            "Events sent again after an unknown outcome; each may be a duplicate.",
+            "bus",
         )
         self.throttled = declare.counter(
-            "throttled_total", "Sends refused because of a rate limit.", "bus", "target"
+            "throttled_total", "Events rejected by a rate limit of the bus.", "bus", "target"
         )
         self.duplicates = declare.counter(
-            "duplicates_total", "Events that the server called duplicates.", "bus"
+            "duplicates_total", "Events that the bus recognized as duplicates.", "bus"
         )
         self.dead_letters = declare.counter(
-            "dead_letter_total", "Events given up and kept as dead letters.", "bus", "reason"
+            "dead_letter_total", "Events moved to dead letters, by reason.", "bus", "reason"
         )
         self.dropped = declare.counter(
-            "dropped_total", "Events lost, each with its reason.", "bus", "reason", "payload_case"
+            "dropped_total", "Events lost, by reason.", "bus", "reason", "payload_case"
         )
         self.blocked = declare.counter(
-            "blocked_seconds_total", "Time that producers waited for room.", "bus", "origin"
+            "blocked_seconds_total",
+            "Time that producers were blocked by a full queue.",
+            "bus",
+            "origin",
         )
         self.connects = declare.counter(
-            "connects_total", "Attempts to connect, by outcome.", "bus", "outcome"
+            "connects_total", "Connection attempts, by outcome.", "bus", "outcome"
         )
 
     def _declare_state(self, declare: Declarations) -> None:
-        self.queue_events = declare.gauge("queue_events", "Events waiting in memory.", "bus")
-        self.queue_bytes = declare.gauge("queue_bytes", "Bytes waiting in memory.", "bus")
+        self.queue_events = declare.gauge("queue_events", "Events in the memory queue.", "bus")
+        self.queue_bytes = declare.gauge("queue_bytes", "Bytes in the memory queue.", "bus")
         self.queue_oldest = declare.gauge(
-            "queue_oldest_seconds", "Age of the oldest event in memory.", "bus"
+            "queue_oldest_seconds", "Age of the oldest event in the memory queue.", "bus"
         )
         self.lanes = declare.gauge(
-            "lanes", "Keys whose events wait in order because one of them failed.", "bus"
+            "lanes", "Keys with a failed event; later events of the key wait for its retry.", "bus"
         )
-        self.in_flight = declare.gauge("in_flight", "Batches sent and not yet answered.", "bus")
-        self.spool_events = declare.gauge("spool_events", "Events waiting on disk.", "bus")
-        self.spool_bytes = declare.gauge("spool_bytes", "Bytes waiting on disk.", "bus")
+        self.in_flight = declare.gauge("in_flight", "Batches sent and not yet acknowledged.", "bus")
+        self.spool_events = declare.gauge("spool_events", "Events in the spool on disk.", "bus")
+        self.spool_bytes = declare.gauge("spool_bytes", "Bytes in the spool on disk.", "bus")
         self.spool_oldest = declare.gauge(
-            "spool_oldest_seconds", "Age of the oldest event on disk.", "bus"
+            "spool_oldest_seconds", "Age of the oldest event in the spool.", "bus"
         )
         self.state = declare.gauge(
-            "state", "1 for the state the bus is in, 0 for the others.", "bus", "state"
+            "state", "1 for the current state of the bus, 0 for all others.", "bus", "state"
         )
         self.last_ack = declare.gauge(
             "last_ack_timestamp_seconds", "Unix time of the last acknowledgement.", "bus"
@@ -223,14 +245,18 @@ class LakeMetrics:
     """Streaming queries of the lake."""
 
     def __init__(self, declare: Declarations) -> None:
-        self.rows = declare.counter("rows_total", "Rows read by a query.", "query")
-        self.batches = declare.counter("batches_total", "Batches finished by a query.", "query")
-        self.batch = declare.histogram("batch_seconds", "Time of one batch.", "query")
+        self.rows = declare.counter("rows_total", "Rows read by a streaming query.", "query")
+        self.batches = declare.counter(
+            "batches_total", "Batches completed by a streaming query.", "query"
+        )
+        self.batch = declare.histogram("batch_seconds", "Duration of one batch.", "query")
         self.lag = declare.gauge(
-            "behind_events", "Events of the bus that were not read yet; bytes for files.", "query"
+            "behind_events",
+            "Events of the bus not read yet (consumer lag); bytes for files.",
+            "query",
         )
         self.lost = declare.counter(
-            "lost_events_total", "Events that the bus let go before they were read.", "query"
+            "lost_events_total", "Events that the bus deleted before they were read.", "query"
         )
 
     def count(self, query: str, rows: int, seconds: float, lag: int | None, lost: int) -> None:
@@ -259,7 +285,7 @@ class Metrics:
 
 
 class BoundedLabel:
-    """Keeps a label to its first values; what comes after them counts as `other`."""
+    """Limits the cardinality of a label: values after the first `limit` become `other`."""
 
     def __init__(self, limit: int = MAX_TARGET_LABELS) -> None:
         self._limit = limit

@@ -19,7 +19,7 @@ def watch_process(metrics: Metrics) -> None:
 
 
 def worker_deaths(count: int) -> Metric:
-    """Return the metric that counts worker processes that ended unasked."""
+    """Return the metric that counts worker processes that exited unexpectedly."""
     return CounterMetricFamily(
-        f"{NAMESPACE}_process_worker_deaths", "Worker processes that ended unasked.", count
+        f"{NAMESPACE}_process_worker_deaths", "Worker processes that exited unexpectedly.", count
     )

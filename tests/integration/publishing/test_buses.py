@@ -109,7 +109,7 @@ def test_killed_publisher_loses_nothing_on_the_way_to_a_broker(cache: Path, tmp_
         Published("", {"eventId": fields[b"eventId"].decode()}, fields[b"data"])
         for _, fields in entries
     ]
-    assert machine.log().count("publisher died") == 2
+    assert machine.log().count("publisher process exited unexpectedly") == 2
     assert len(events) >= 3 * expected.count(b"\n")
     assert_equals_response(events, expected)
 

@@ -43,7 +43,7 @@ def test_option_of_a_bus_that_is_off_is_only_warned_of(tmp_path: Path) -> None:
         "publish", "--files-stream=s", "--exchange=bitmex", f"--cache-dir={tmp_path}"
     )
     assert done.returncode == 2
-    assert "publish needs a bus: set one of " in done.stderr
+    assert "publish requires a bus: set one of " in done.stderr
 
 
 def test_python_callers_may_use_the_shorthand_for_one_bus(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_finished_job_is_not_published_again(cache: Path, tmp_path: Path) -> Non
     assert len(published(tmp_path / "bus")) == count
     other = run_command(*words, "--symbols", "ETHUSD")
     assert other.returncode == 2
-    assert "Job 'march' was begun with other replays." in other.stderr
+    assert "Job 'march' was started with other replays." in other.stderr
 
 
 def test_run_without_a_job_is_a_new_one(cache: Path, tmp_path: Path) -> None:

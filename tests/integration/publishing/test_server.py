@@ -209,7 +209,7 @@ def test_second_signal_cuts_the_drain_short(cache: Path, tmp_path: Path) -> None
             machine.wait(1)
         machine.signal(signal.SIGTERM)
         assert machine.wait() == 0
-    report = next(line for line in machine.log().splitlines() if "publishing ended" in line)
+    report = next(line for line in machine.log().splitlines() if "publisher stopped" in line)
     assert json.loads(report)["spooled"] >= lines_in(body)
 
 
@@ -263,7 +263,7 @@ def test_killed_publisher_is_replaced_and_nobody_notices(cache: Path, tmp_path: 
         assert m.stop() == 0
     events = published(bus)
     assert_equals_response(events, expected)
-    assert m.log().count("publisher died") == 4
+    assert m.log().count("publisher process exited unexpectedly") == 4
 
 
 def test_spool_that_cannot_be_written_is_said_loudly_and_memory_goes_on(
@@ -276,7 +276,7 @@ def test_spool_that_cannot_be_written_is_said_loudly_and_memory_goes_on(
         body = m.replay()
         wait_until(lambda: m.metric("published_total") == lines_in(body), "all is delivered")
         assert m.stop() == 0
-    assert "spool cannot be used" in m.log()
+    assert "spool unavailable; publishing from memory only" in m.log()
     assert_equals_response(published(bus), body)
 
 

@@ -489,7 +489,7 @@ def test_wrong_password_is_refused_without_showing_it(
         **login,  # type: ignore[arg-type]
     )
     sink = KafkaSink(wrong, EventBusSettings())
-    with pytest.raises(SinkError, match="refused the login") as caught:
+    with pytest.raises(SinkError, match="rejected the authentication") as caught:
         sink.open()
     assert not isinstance(caught.value, SinkUnavailableError)
     assert "not-this-one" not in f"{caught.value} {wrong} {vars(sink)}"

@@ -146,7 +146,7 @@ def test_bus_made_anew_is_noticed(files: FilesUnderTest) -> None:
     for path in (files.directory / "bronze").iterdir():
         path.unlink()
     files.append("bronze", numbered(5, first=20))
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="recreated"):
         MicroBatches(files.bus, POLICY, before.offset).run()
     after = MicroBatches(files.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
     assert all_envelopes(after) == Counter(numbered(5, first=20))
@@ -158,7 +158,7 @@ def test_damaged_block_is_an_error_that_names_the_place(files: FilesUnderTest) -
     data = bytearray(segment.path.read_bytes())
     data[-1] ^= 1
     segment.path.write_bytes(data)
-    with pytest.raises(LogError, match="damaged"):
+    with pytest.raises(LogError, match="corrupt"):
         MicroBatches(files.bus, POLICY).run()
 
 

@@ -178,7 +178,7 @@ def test_stream_that_was_made_anew_is_noticed(nats_bus: NatsUnderTest) -> None:
     nats_bus.do(lambda stream: stream.delete_stream(nats_bus.stream))
     nats_bus.do(nats_bus._create)
     nats_bus.write(numbered(10, first=20))
-    with pytest.raises(DataLossError, match="made anew"):
+    with pytest.raises(DataLossError, match="recreated"):
         MicroBatches(nats_bus.bus, POLICY, before.offset).run()
     after = MicroBatches(nats_bus.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
     assert all_envelopes(after) == Counter(numbered(10, first=20))
@@ -208,7 +208,7 @@ def test_work_queue_is_refused(nats_bus: NatsUnderTest) -> None:
 
 
 def test_missing_stream_is_named(nats_bus: NatsUnderTest) -> None:
-    with pytest.raises(BusError, match=r"no stream takes nowhere\.at-all"):
+    with pytest.raises(BusError, match=r"no stream has the subjects nowhere\.at-all"):
         MicroBatches(NatsBus(nats_bus.settings_for(subject="nowhere.at-all")), POLICY).run()
     with pytest.raises(BusError, match="not found"):
         MicroBatches(NatsBus(nats_bus.settings_for(stream="nowhere")), POLICY).run()
@@ -270,7 +270,7 @@ def test_credentials_file_gives_its_token_and_signs_the_nonce(tmp_path: Path) ->
 def test_file_that_holds_no_credentials_is_named(tmp_path: Path) -> None:
     creds = tmp_path / "user.creds"
     creds.write_text("nothing")
-    with pytest.raises(BusError, match="holds no token"):
+    with pytest.raises(BusError, match="contains no JWT"):
         login(NatsSettings(servers=("nats://x:1",), subject="x", creds=creds), "nonce")
 
 
@@ -287,7 +287,7 @@ def test_encrypted_server_is_read_and_a_strange_one_is_not(certificates: Certifi
         settings = NatsSettings(servers=(server.address,), subject="bronze", tls_ca=certificates.ca)
         assert len(MicroBatches(NatsBus(settings), POLICY).run()) == 1
         strange = dataclasses.replace(settings, tls_ca=None)
-        with pytest.raises(BusError, match="cannot be trusted"):
+        with pytest.raises(BusError, match="TLS verification of"):
             MicroBatches(NatsBus(strange), POLICY).run()
 
 

@@ -90,7 +90,11 @@ def test_answer_goes_to_a_file(
         ("/* nothing */", (), "Use a select statement."),
         ("select 1", ("--format", "parquet"), "--output FILE"),
         ("select 1", ("--format", "xml"), "table, csv, json, parquet"),
-        ("select 1", ("--output", "no/such/folder/answer"), "there is no folder no/such/folder"),
+        (
+            "select 1",
+            ("--output", "no/such/folder/answer"),
+            "the directory no/such/folder does not exist",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_explained(

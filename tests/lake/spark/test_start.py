@@ -57,7 +57,7 @@ def test_folder_without_jars_is_refused(tmp_path: Path) -> None:
 def test_job_without_a_bus_names_the_buses(tmp_path: Path) -> None:
     code, said = run(tmp_path)
     assert code == 2
-    assert "Name exactly one bus to read" in said
+    assert "Set exactly one bus to read" in said
     assert "Given: none." in said
 
 

@@ -56,7 +56,7 @@ def test_environment_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"port": 65_535}, "Invalid HTTP port: 65535."),
         ({"workers": -1}, "workers must be an integer of at least 0."),
         ({"endpoint": "ftp://x"}, "endpoint must start with http:// or https://, got 'ftp://x'."),
-        ({"config": "x.toml"}, "Only commands read a config file"),
+        ({"config": "x.toml"}, "A config file is read by commands only"),
     ],
 )
 def test_bad_option_is_refused_at_once(options: dict[str, Any], text: str) -> None:

@@ -53,7 +53,7 @@ def test_malformed_envelope_raises_an_envelope_error(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"", pb.NormalizedEvent(exchange="x").SerializeToString()])
 def test_envelope_without_payload_raises_an_envelope_error(data: bytes) -> None:
-    with pytest.raises(EnvelopeError, match="holds no payload"):
+    with pytest.raises(EnvelopeError, match="has no payload"):
         Decoder().decode([data])
 
 

@@ -102,7 +102,7 @@ def test_every_bus_has_the_options_that_all_have(bus: Any) -> None:
         ),
         (
             ["--event-bus-spool-max-bytes", "0"],
-            "event-bus-overflow spill needs a spool: set event-bus-spool-max-bytes above 0.",
+            "event-bus-overflow=spill requires a spool: set event-bus-spool-max-bytes above 0.",
         ),
         (
             ["--event-bus-retry-initial-ms", "500", "--event-bus-retry-max-ms", "100"],
@@ -133,15 +133,15 @@ def test_every_bus_has_the_options_that_all_have(bus: Any) -> None:
         ),
         (
             ["--files-static-headers", '{"a b": "x"}'],
-            'files-static-headers: "a b" is not a header name.',
+            'files-static-headers: "a b" is not a valid header name.',
         ),
         (
             ["--files-static-headers", '{"a": "x\\ny"}'],
-            'files-static-headers: the value of "a" must be text on one line.',
+            'files-static-headers: the value of "a" is empty or has control characters.',
         ),
         (
             ["--files-stream", "a/b"],
-            'files-stream: "a/b" is not a stream: it must match [A-Za-z0-9._-]{1,128}.',
+            'files-stream: "a/b" is not a valid stream name: it must match [A-Za-z0-9._-]{1,128}.',
         ),
         (
             ["--files-stream-template", "{{nope}}"],
@@ -189,7 +189,7 @@ def test_missing_client_is_named_with_the_line_that_installs_it() -> None:
         extra = "absent"
 
     assert list(missing_client(Absent())) == [
-        "Absent publishing needs 'no_such_client'. Run: pip install 'tardis-machine[absent]'"
+        "Absent publishing requires 'no_such_client'. Run: pip install 'tardis-machine[absent]'"
     ]
 
 

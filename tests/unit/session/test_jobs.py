@@ -134,10 +134,10 @@ def test_state_survives_and_other_replays_under_the_same_name_are_refused(tmp_pa
     file.close()
     again = JobFile(path)
     assert again.load([order()]).progress[0].settled_us == START_US
-    with pytest.raises(RequestError, match="begun with other replays"):
+    with pytest.raises(RequestError, match="started with other replays"):
         again.load([order(symbols=())])
     path.write_text("?")
-    with pytest.raises(RequestError, match="is not the state of a job"):
+    with pytest.raises(RequestError, match="is not a valid job state file"):
         again.load([order()])
     again.close()
 

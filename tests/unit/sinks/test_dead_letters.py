@@ -72,7 +72,7 @@ def test_letter_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
 def test_other_content_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.tmdl"
     path.write_text("hello\nworld\n")
-    with pytest.raises(SinkError, match="entry 1 is not a dead letter"):
+    with pytest.raises(SinkError, match="entry 1 is not a valid dead letter"):
         list(read_letters(path))
 
 

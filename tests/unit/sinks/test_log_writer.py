@@ -120,7 +120,7 @@ def test_damaged_block_in_a_closed_segment_is_reported(tmp_path: Path) -> None:
     content = bytearray(segment.path.read_bytes())
     content[-1] ^= 1
     segment.path.write_bytes(content)
-    with pytest.raises(LogError, match="damaged"):
+    with pytest.raises(LogError, match="corrupt"):
         list(read_blocks(segment.path))
     segment.path.write_bytes(b"\x07" + bytes(20))
     with pytest.raises(LogError, match="known version"):

@@ -81,7 +81,7 @@ def test_login_is_sent_and_a_wrong_one_refused_without_showing_it() -> None:
 def test_unreachable_registry_is_unavailable() -> None:
     with RegistryStandIn() as server:
         url = server.url
-    with pytest.raises(SinkUnavailableError, match="does not answer"):
+    with pytest.raises(SinkUnavailableError, match="is unreachable"):
         SchemaRegistry(url).prefix("a")
 
 
@@ -117,5 +117,5 @@ def test_answers_that_stay_are_final(server: RegistryStandIn, status: int) -> No
 
 def test_answer_without_an_id_is_an_error(server: RegistryStandIn) -> None:
     server.refusals.append((200, {"hello": "world"}))
-    with pytest.raises(SinkError, match="no id"):
+    with pytest.raises(SinkError, match="no schema id"):
         SchemaRegistry(server.url).prefix("a")

@@ -80,7 +80,7 @@ async def test_too_many_requests_wait_as_long_as_asked(tmp_path: Path, retry_aft
         with capture_logs() as logs:
             assert await read(source, 0, 4) == all_lines(0, 4)
     assert time.pauses == ([7, 7] if retry_after == "7" else [7, 0])
-    assert [entry["event"] for entry in logs] == ["data API request failed, trying again"] * 2
+    assert [entry["event"] for entry in logs] == ["data API request failed; retrying"] * 2
     assert logs[0]["minute"] == "2024-03-01T00:02:00.000Z"
 
 
@@ -132,7 +132,7 @@ async def test_a_missing_encoding_means_gzip(tmp_path: Path) -> None:
 
 async def test_an_impossible_address_is_final(tmp_path: Path) -> None:
     async with archive("http://[broken", tmp_path) as source:
-        with pytest.raises(SourceError, match="cannot be asked"):
+        with pytest.raises(SourceError, match="request to the data API at"):
             await read(source, 0, 1)
 
 
@@ -167,7 +167,9 @@ async def test_an_unreadable_cached_slice_is_replaced(tmp_path: Path, filters: A
     ):
         with capture_logs() as logs:
             assert await read(source, 0, 4, filters) == all_lines(0, 4)
-        assert [entry["event"] for entry in logs] == ["slice unreadable, fetching it again"]
+        assert [entry["event"] for entry in logs] == [
+            "cached slice unreadable; downloading it again"
+        ]
         stub.asks.clear()
         assert await read(source, 0, 4, filters) == all_lines(0, 4)
     assert stub.offsets == [3, 0]

@@ -92,7 +92,7 @@ async def test_an_unreachable_network_is_no_matter_when_the_cache_has_all(
         with capture_logs() as logs:
             assert await read(source, 0, 5) == all_lines(0, 5)
     assert [(entry["log_level"], entry["event"]) for entry in logs] == [
-        ("warning", "data API failed, reading the range from the cache")
+        ("warning", "data API unavailable; reading the range from the cache")
     ]
 
 

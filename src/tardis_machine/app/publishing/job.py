@@ -121,7 +121,8 @@ class RedriveWork:
         missing = {redrive.bus for redrive in self._redrives if redrive.bus} - active
         if missing:
             raise SettingsError(
-                f"{self._path} holds dead letters of {', '.join(sorted(missing))}, which is off."
+                f"{self._path} contains dead letters of {', '.join(sorted(missing))}, "
+                "which is not enabled."
             )
         self._sent = 0
 
@@ -150,7 +151,7 @@ def load_work(settings: PublishSettings) -> Work:
             for bus in settings.publishing.buses
             for anchor in bus.anchors
         )
-        raise SettingsError(f"publish needs a bus: set one of {', '.join(anchors)}.")
+        raise SettingsError(f"publish requires a bus: set one of {', '.join(anchors)}.")
     if settings.publish.redrive is not None:
         return RedriveWork(settings)
     return ReplayWork(settings)
@@ -242,7 +243,7 @@ async def open_publishing(
 async def run_work(
     work: Work, client: PublisherClient, stop: asyncio.Event, show: Callable[[], None]
 ) -> bool:
-    """Publish until it is done or somebody stops it; return whether it is done."""
+    """Publish until it is done or stopped; return whether it is done."""
     running = asyncio.create_task(work.run(client), name="publish")
     stopping = asyncio.create_task(stop.wait())
     try:

@@ -39,7 +39,7 @@ from tardis_machine.telemetry.logs import configure_logs
 log = structlog.get_logger("tardis_machine.app.publishing.process")
 
 STOP_SECONDS = 2.0
-"""How long a bus may take to let go of its client."""
+"""Timeout for a bus to close its client."""
 
 
 class Control:
@@ -136,13 +136,13 @@ async def stop(buses: Sequence[Bus]) -> None:
 
 
 def report(buses: Sequence[Bus], control: Control) -> None:
-    """Log what became of all events, and tell the parent."""
+    """Log the final counts of every bus, and send them to the parent process."""
     reports = {}
     for bus in buses:
         totals, spooled = bus.meter.totals, bus.outbox.spooled
         reports[bus.name] = FinalReport(totals, spooled)
         log.info(
-            "publishing ended",
+            "publisher stopped",
             bus=bus.name,
             delivered=totals.published,
             spooled=spooled,

@@ -35,7 +35,7 @@ async def running_publisher(
         BusNotReachedError: a required bus was not reached.
     """
     for warning in publishing.warnings():
-        log.warning("option without effect", detail=warning)
+        log.warning("option has no effect", detail=warning)
     if not publishing.active:
         yield None
         return

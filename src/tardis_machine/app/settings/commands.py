@@ -13,18 +13,18 @@ from tardis_machine.telemetry.logs import LogSettings
 
 @dataclass(frozen=True, kw_only=True)
 class CommandSettings:
-    """What every command takes."""
+    """Options of every command."""
 
-    config: Path | None = option(None, "Read settings from this TOML file.", metavar="file")
+    config: Path | None = option(None, "TOML file with settings.", metavar="file")
     logs: LogSettings = group(LogSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSettings(CommandSettings):
-    """Everything the server takes."""
+    """Settings of `serve`."""
 
     clear_cache: bool = option(
-        default=False, help="Remove cached feeds at start.", only_true_is_on=True
+        default=False, help="Delete the slice cache at start.", only_true_is_on=True
     )
     server: ServerSettings = group(ServerSettings)
     archive: ArchiveSettings = group(ArchiveSettings)
@@ -33,29 +33,34 @@ class ServeSettings(CommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PublishOptions:
-    """What to publish: one replay by flags, several by a file, or events once more."""
+    """What to publish: one replay by flags, several by a file, or events to send again."""
 
     exchange: str | None = option(None, "Exchange to replay.")
-    symbols: tuple[str, ...] = option((), "Symbols to replay; none: all.")
+    symbols: tuple[str, ...] = option((), "Symbols to replay (default: all).")
     data_types: tuple[str, ...] = option(
         (), "Data types to publish, such as trade,book_change,quote_1s."
     )
-    start: str | None = option(None, "First minute, in UTC.", aliases=("from",), metavar="time")
-    end: str | None = option(None, "The minute after the last.", aliases=("to",), metavar="time")
+    start: str | None = option(
+        None, "Start of the replay, UTC (inclusive).", aliases=("from",), metavar="time"
+    )
+    end: str | None = option(
+        None, "End of the replay, UTC (exclusive).", aliases=("to",), metavar="time"
+    )
     job: str | None = option(
         None,
-        "Name of the job: started again under it, it continues after its last settled minute.",
+        "Job name; a job started again under its name resumes after its last completed minute.",
         pattern=r"[A-Za-z0-9._-]{1,64}",
     )
     redrive: Path | None = option(
-        None, "Send the events of a dead-letter file, a segment or a stream's directory once more."
+        None,
+        "Send events again from a dead-letter file, a segment, or the directory of a files stream.",
     )
-    file: Path | None = argument(None, "TOML file with a [[replay]] table for each replay.")
+    file: Path | None = argument(None, "TOML file with one [[replay]] table per replay.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishSettings(CommandSettings):
-    """What `publish` takes."""
+    """Settings of `publish`."""
 
     publish: PublishOptions = group(PublishOptions, "publish", flag_prefix="")
     archive: ArchiveSettings = group(ArchiveSettings)
@@ -64,43 +69,43 @@ class PublishSettings(CommandSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateSettings(CommandSettings):
-    """What the simulator writes."""
+    """Settings of `simulate`."""
 
     simulator: SimulatorSettings = group(SimulatorSettings, "simulate", flag_prefix="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizeOptions:
-    """Which recorded lines become which records."""
+    """What to normalize."""
 
-    exchange: str = option(REQUIRED, "Exchange the lines come from.")
+    exchange: str = option(REQUIRED, "Exchange of the recorded lines.")
     data_types: tuple[str, ...] = option(
         REQUIRED, "Data types to produce, such as trade,book_change,quote_1s."
     )
-    symbols: tuple[str, ...] = option((), "Symbols to keep; none: all.")
+    symbols: tuple[str, ...] = option((), "Symbols to keep (default: all).")
     with_disconnects: bool = option(default=False, help="Also write disconnect messages.")
     files: tuple[Path, ...] = argument(
-        (), "Recorded lines, plain, .gz or .zst; none: standard input."
+        (), "Files of recorded lines: plain, .gz or .zst (default: standard input)."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizeSettings(CommandSettings):
-    """What `normalize` takes."""
+    """Settings of `normalize`."""
 
     normalize: NormalizeOptions = group(NormalizeOptions, "normalize", flag_prefix="")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoOptions:
-    """How long the tour is, and where it leaves its files."""
+    """Length and output directory of the demo."""
 
-    dir: Path = option(Path("demo"), "Folder for the data of the tour; kept afterwards.")
+    dir: Path = option(Path("demo"), "Directory for the data of the demo; it is kept.")
     minutes: int = option(3, "Minutes of market data to simulate.", minimum=1, maximum=59)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoSettings(CommandSettings):
-    """What the tour takes."""
+    """Settings of `demo`."""
 
     demo: DemoOptions = group(DemoOptions, "demo", flag_prefix="")

@@ -17,7 +17,9 @@ def settings_of(settings: type[T], options: Mapping[str, Any]) -> T:
         SettingsError: with every unknown name, and the nearest valid one, and every bad value.
     """
     if "config" in options:
-        raise SettingsError("Only commands read a config file; give its settings as arguments.")
+        raise SettingsError(
+            "A config file is read by commands only; pass its settings as arguments."
+        )
     return settings_from(settings, _given(options)).settings
 
 

@@ -22,13 +22,13 @@ from tardis_machine.app.settings.options import (
 )
 from tardis_machine.model.errors import nearest_hint
 
-# A TM_ variable of somebody else is none of our business unless it looks like a typing mistake.
+# TM_ variables of other programs are ignored, unless they look like a misspelled option.
 _TYPING_MISTAKE = 0.9
 
 
 @dataclass(frozen=True)
 class Given:
-    """One value as somebody gave it."""
+    """One value as given, with its origin."""
 
     option: Option
     raw: object
@@ -87,7 +87,9 @@ def _read_flag(word: str, rest: deque[str], vocabulary: Vocabulary, result: Laye
     elif spelling.option.is_flag and equals:
         result.problems.append(f"Option '{name}' does not take a value.")
     elif takes_next and following is None:
-        result.problems.append(f"Option '{name}' needs a value; '{name}=…' gives any text.")
+        result.problems.append(
+            f"Option '{name}' requires a value; use '{name}=…' for one that starts with a dash."
+        )
     else:
         raw: object = True if spelling.option.is_flag else following if takes_next else text
         result.given.append(Given(spelling.option, raw, name, spelling.is_file))

@@ -1,7 +1,7 @@
-"""Logging in to Event Hubs, and the thread in which calls of its client are made.
+"""Credentials for Event Hubs, and the thread in which calls of its client are made.
 
 A call of azure-eventhub can hang for ever, whatever timeout it was given. So every call is made in
-a thread that is left behind when its time is over, together with its client.
+a thread that is abandoned on timeout, together with its client.
 """
 
 import queue
@@ -31,14 +31,14 @@ def within(seconds: float, call: Callable[[], _T]) -> _T:
     try:
         value, error = outcome.get(timeout=seconds)
     except queue.Empty:
-        raise TimeoutError(f"no answer within {seconds:g} s") from None
+        raise TimeoutError(f"timeout after {seconds:g} s") from None
     if error is not None:
         raise error
     return value  # type: ignore[return-value]
 
 
 def run_aside(call: Callable[[], object]) -> threading.Thread:
-    """Make a call whose outcome nobody waits for."""
+    """Make a call without waiting for its outcome."""
 
     def run() -> None:
         with suppress(Exception):
@@ -54,14 +54,14 @@ def _start(run: Callable[[], None]) -> threading.Thread:
 
 
 def make_credential(settings: EventHubsSettings) -> Any:
-    """Return the Entra ID login that settings ask for; None with a connection string."""
+    """Return the Entra ID credential of the settings; None with a connection string."""
     if settings.namespace is None:
         return None
     try:
         import azure.identity as identity
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "Event Hubs publishing by Entra ID needs 'azure.identity'. "
+            "Entra ID authentication for Event Hubs requires 'azure.identity'. "
             "Run: pip install 'tardis-machine[event-hubs]'"
         ) from error
     kinds: dict[str, Callable[[], Any]] = {

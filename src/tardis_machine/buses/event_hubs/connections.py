@@ -1,6 +1,6 @@
-"""How a client of azure-eventhub connects, and how its connections are ended from outside.
+"""Connection options of azure-eventhub clients, and aborting their connections.
 
-The client reads without a timeout while it connects: before a peer that takes connections and says
+The client reads without a timeout while it connects: if the peer accepts the connection and sends
 nothing, its call never returns, and its `close` waits for that call. Shutting the socket down ends
 both.
 """
@@ -60,7 +60,7 @@ def make_connections(settings: EventHubsSettings) -> Connections:
 
 
 def client_options(settings: EventHubsSettings, connections: Connections) -> dict[str, Any]:
-    """Return what every client is told, whether it sends or receives."""
+    """Return the options of every client, producer or consumer."""
     options: dict[str, Any] = {
         "retry_total": 0,
         "retry_backoff_factor": 0,
@@ -76,7 +76,7 @@ def client_options(settings: EventHubsSettings, connections: Connections) -> dic
 
 
 def shut(connection: socket.socket) -> None:
-    """End a connection under the hands of whoever reads from it."""
+    """Shut down the socket of a connection while another thread reads from it."""
     # One that has ended already cannot be shut.
     with suppress(OSError):
         # Not the method of TLS, which would take the keys from a reader in the middle of a record.

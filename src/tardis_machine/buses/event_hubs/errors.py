@@ -11,10 +11,12 @@ FAILURES = (EventHubError, AzureError, OSError, ValueError)
 """What the client raises on purpose."""
 
 BUSY_SECONDS = 4.0
-"""What the service asks for when it is busy."""
+"""Retry delay that the service documents for server-busy."""
 
 NOT_FOUND = "not-found"
-DEADLINE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no outcome within the request timeout")
+DEADLINE = Result(
+    Outcome.AMBIGUOUS, Reason.TIMEOUT, "no acknowledgement within event-hubs-request-timeout-ms"
+)
 
 _CONDITIONS: dict[str, tuple[Outcome, Reason]] = {
     "server-busy": (Outcome.TRANSIENT, Reason.THROTTLED),
@@ -33,7 +35,7 @@ _CONDITIONS: dict[str, tuple[Outcome, Reason]] = {
 
 
 def read_error(error: Exception, *, is_sent: bool, events: int) -> Result:
-    """Say what an error means for each event of a batch.
+    """Return the result of each event of a failed batch.
 
     Args:
         error: What the client raised.
@@ -64,12 +66,12 @@ def _unreachable(error: Exception) -> Result:
 
 
 def explained(error: Exception) -> SinkError:
-    """Return what a failure to open means: try again soon, or wait for the operator."""
+    """Return the error of a failed open: transient or permanent."""
     result = read_error(error, is_sent=False, events=1)
     if result.outcome is Outcome.BAD_DESTINATION:
-        return SinkError(f"Event Hubs refuses the connection: {result.detail}")
+        return SinkError(f"Event Hubs rejected the connection: {result.detail}")
     if isinstance(error, ValueError):
-        return SinkError(f"Event Hubs cannot be used: {result.detail}")
+        return SinkError(f"Event Hubs configuration error: {result.detail}")
     return SinkUnavailableError(f"Event Hubs is not reachable: {result.detail}")
 
 
@@ -79,7 +81,7 @@ def is_missing(error: Exception) -> bool:
 
 
 def describe(error: Exception) -> str:
-    """Return the first line of what is said about an error."""
+    """Return the first line of the text of an error."""
     text = str(error).strip() or type(error).__name__
     condition = _condition(error)
     line = text.splitlines()[0]

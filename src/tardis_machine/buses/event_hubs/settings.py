@@ -28,33 +28,38 @@ class EventHubsSettings(HeaderBusSettings):
     anchors: ClassVar[tuple[str, ...]] = ("connection_string", "namespace")
 
     connection_string: Secret | None = option(
-        None, "Connection string of a namespace or hub; none, and no namespace: Event Hubs is off."
+        None,
+        "Connection string of a namespace or event hub. This or namespace enables Event Hubs.",
     )
     namespace: str | None = option(
-        None, "Namespace to log in to by Entra ID.", metavar="name.servicebus.windows.net"
+        None,
+        "Namespace, with authentication by Microsoft Entra ID.",
+        metavar="name.servicebus.windows.net",
     )
     credential: Literal["default", "managed-identity", "client-secret", "workload", "cli"] = option(
-        "default", "Which Entra ID login; client-secret reads AZURE_TENANT_ID and its likes."
+        "default",
+        "Entra ID credential; client-secret reads AZURE_TENANT_ID, AZURE_CLIENT_ID and "
+        "AZURE_CLIENT_SECRET.",
     )
     event_hub_name: str | None = computed_option(
         lambda: None,
-        "Hub of payload cases without a route of their own.",
+        "Event hub of payload cases that event-hub-routing does not list.",
         shown_default="EntityPath of the connection string",
         aliases=("hub", "name"),
     )
     event_hub_routing: Mapping[str, str] | None = option(
         None,
-        "Hubs of single payload cases.",
+        "Event hub per payload case.",
         metavar="payloadCase:hub",
         aliases=("routing",),
     )
     partition_key_template: str = option(
-        DEFAULT_KEY, "Partition key; events with equal keys stay in order."
+        DEFAULT_KEY, "Partition key template; events with the same key are delivered in order."
     )
     partitioning: Literal["key", "client", "round-robin"] = option(
         "key",
-        "key: the service chooses by key, one batch per key; client: we choose by key, one batch "
-        "per partition; round-robin: no order.",
+        "key: the service hashes the partition key, one batch per key; client: this client hashes "
+        "it, one batch per partition; round-robin: no ordering.",
     )
     static_headers: Mapping[str, str] = option(
         {},
@@ -63,28 +68,35 @@ class EventHubsSettings(HeaderBusSettings):
         aliases=("static_properties",),
     )
     transport: Literal["amqp", "amqp-websockets", "kafka"] = option(
-        "amqp", "Protocol: AMQP (port 5671), AMQP over WebSockets (443), Kafka (9093)."
+        "amqp", "Protocol: AMQP (port 5671), AMQP over WebSocket (443) or Kafka (9093)."
     )
     proxy: Secret | None = option(
         None,
-        "HTTP proxy; makes the transport amqp-websockets.",
+        "HTTP proxy; implies transport amqp-websockets.",
         metavar="http://user:pass@host:port",
     )
-    custom_endpoint: str | None = option(None, "Another address to connect to, such as a gateway.")
-    ca: Path | None = option(None, "Certificate authorities to trust (PEM).")
+    custom_endpoint: str | None = option(
+        None, "Endpoint to connect to instead of the namespace, such as an application gateway."
+    )
+    ca: Path | None = option(
+        None, "CA certificates to trust, PEM file (default: those of the system)."
+    )
     max_in_flight: int = option(
-        4, "Batches in flight, one per partition; more than one with client.", minimum=1, maximum=64
+        4,
+        "Maximum batches in flight, one per partition; above 1 only with partitioning client.",
+        minimum=1,
+        maximum=64,
     )
-    max_batch_size: int = option(1000, "Events per batch.", minimum=1)
+    max_batch_size: int = option(1000, "Maximum events per batch.", minimum=1)
     max_batch_bytes: int = computed_option(
-        lambda: 0, "Bytes per batch.", shown_default="maximum of the link", minimum=0
+        lambda: 0, "Maximum bytes per batch.", shown_default="maximum of the link", minimum=0
     )
-    max_batch_delay_ms: int = option(25, "How long a batch waits for more events.", minimum=0)
+    max_batch_delay_ms: int = option(25, "Maximum time to wait for a batch to fill.", minimum=0)
     max_record_bytes: int | None = computed_option(
-        lambda: None, "Largest envelope.", shown_default="maximum of the link", minimum=1
+        lambda: None, "Maximum size of an envelope.", shown_default="maximum of the link", minimum=1
     )
-    request_timeout_ms: int = option(30_000, "How long sending a batch may take.", minimum=1)
-    connect_timeout_ms: int = option(15_000, "How long connecting may take.", minimum=1)
+    request_timeout_ms: int = option(30_000, "Timeout of sending a batch.", minimum=1)
+    connect_timeout_ms: int = option(15_000, "Connect timeout.", minimum=1)
     delivery: DeliveryOverrides = group(DeliveryOverrides, "event-hubs")
 
     @property
@@ -96,7 +108,7 @@ class EventHubsSettings(HeaderBusSettings):
 
     @property
     def base_hub(self) -> str | None:
-        """Return the hub of events without a route of their own."""
+        """Return the hub of payload cases that the routing does not list."""
         return self.event_hub_name or self.fields.get("entitypath") or None
 
     @property
@@ -141,8 +153,8 @@ class EventHubsSettings(HeaderBusSettings):
             yield "Give event-hubs-connection-string or event-hubs-namespace, not both."
         if self.connection_string is not None and not self._is_complete():
             yield (
-                "event-hubs-connection-string must hold Endpoint=sb://…; and SharedAccessKeyName "
-                "with SharedAccessKey, or SharedAccessSignature."
+                "event-hubs-connection-string must contain Endpoint=sb://…; and "
+                "SharedAccessKeyName with SharedAccessKey, or SharedAccessSignature."
             )
         if self.namespace is not None and not _HOST.fullmatch(self.namespace):
             yield "event-hubs-namespace must be a host such as name.servicebus.windows.net."
@@ -157,7 +169,10 @@ class EventHubsSettings(HeaderBusSettings):
         if self.transport == "kafka":
             for name in ("proxy", "custom_endpoint"):
                 if getattr(self, name) is not None:
-                    yield f"event-hubs-{name.replace('_', '-')} has no use with transport kafka."
+                    yield (
+                        f"event-hubs-{name.replace('_', '-')} has no effect with "
+                        "event-hubs-transport=kafka; remove it."
+                    )
             if self.connection_string is None and self.namespace is not None:
                 yield "event-hubs-transport=kafka requires event-hubs-connection-string."
         if self.proxy is not None and not urlsplit(self.proxy.reveal()).hostname:

@@ -175,14 +175,14 @@ def payloads_of(
         if len(stored) < length:
             return
         if zlib.crc32(stored) != checksum:
-            raise LogError(f"{file.name}: the block at byte {position} is damaged.")
+            raise LogError(f"{file.name}: the block at byte {position} is corrupt.")
         end = position + BLOCK_HEADER.size + length
         yield position, end, _decompressed(codec, stored, file.name)
         position = end
 
 
 def whole_end(path: Path) -> int:
-    """Return where the sound part of a segment ends; a crash may have torn what follows."""
+    """Return where the valid part of a segment ends; a crash may leave a partial block after it."""
     end = 0
     with path.open("rb") as file:
         try:
@@ -249,7 +249,7 @@ def parse_records(payload: bytes) -> Iterator[LogRecord]:
 
 
 def count_records(payload: bytes) -> int:
-    """Return how many records a decompressed payload holds."""
+    """Return the number of records in a decompressed payload."""
     position, count, size = 0, 0, RECORD_HEADER.size
     while position < len(payload):
         position += size + sum(RECORD_HEADER.unpack_from(payload, position))

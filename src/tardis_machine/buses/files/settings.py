@@ -1,4 +1,4 @@
-"""Settings of the embedded bus."""
+"""Settings of publishing to files."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _STREAM = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 @overriding("fsync_ms")
 class FilesDelivery:
-    """What differs for files from the delivery to all buses."""
+    """Delivery options of files, where they differ from those of all buses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,25 +27,40 @@ class FilesSettings(HeaderBusSettings):
     title: ClassVar[str] = "Files"
     anchors: ClassVar[tuple[str, ...]] = ("dir",)
 
-    dir: Path | None = option(None, "Directory of the streams; none: files are off.")
-    stream: str = option("bronze", "Stream of payload cases without a route of their own.")
+    dir: Path | None = option(None, "Directory of the streams. Setting it enables the files bus.")
+    stream: str = option("bronze", "Stream of payload cases that stream-routing does not list.")
     stream_routing: Mapping[str, str] | None = option(
-        None, "Streams of single payload cases.", metavar="payloadCase:stream"
+        None, "Stream per payload case.", metavar="payloadCase:stream"
     )
-    stream_template: str | None = option(None, "Stream by series, such as {{exchange}}.")
-    key_template: str = option(DEFAULT_KEY, "Key noted with every event.")
-    segment_bytes: int = option(64 * MIB, "Size at which a segment is closed.", minimum=4096)
-    segment_age_ms: int = option(60_000, "Age at which a segment is closed.", minimum=1)
+    stream_template: str | None = option(None, "Stream name template, such as {{exchange}}.")
+    key_template: str = option(DEFAULT_KEY, "Template of the key stored with every event.")
+    segment_bytes: int = option(
+        64 * MIB, "Maximum size of a segment before a new one is started.", minimum=4096
+    )
+    segment_age_ms: int = option(
+        60_000, "Maximum age of a segment before a new one is started.", minimum=1
+    )
     fsync_ms: int = option(
-        200, "How long events wait to be flushed to disk together.", minimum=0, maximum=10_000
+        200,
+        "Interval of fsync; events are acknowledged after it (group commit).",
+        minimum=0,
+        maximum=10_000,
     )
-    compression: Literal["none", "zstd"] = option("none", "Compression of blocks.")
-    retention_bytes: int = option(0, "Total of closed segments kept per stream; 0: all.", minimum=0)
-    retention_age_ms: int = option(0, "Age of closed segments kept; 0: any.", minimum=0)
-    max_batch_size: int = option(10_000, "Events per block.", minimum=1)
-    max_batch_bytes: int = option(4 * MIB, "Bytes per block before compression.", minimum=1)
+    compression: Literal["none", "zstd"] = option("none", "Compression codec of blocks.")
+    retention_bytes: int = option(
+        0,
+        "Maximum bytes of closed segments per stream, oldest deleted first; 0: no limit.",
+        minimum=0,
+    )
+    retention_age_ms: int = option(
+        0, "Maximum age of closed segments before they are deleted; 0: no limit.", minimum=0
+    )
+    max_batch_size: int = option(10_000, "Maximum events per block.", minimum=1)
+    max_batch_bytes: int = option(4 * MIB, "Maximum bytes per block before compression.", minimum=1)
     max_batch_delay_ms: int = option(
-        0, "How long a block waits for more events, where that is longer than fsync-ms.", minimum=0
+        0,
+        "Maximum time to wait for a block to fill; no effect when below fsync-ms.",
+        minimum=0,
     )
     delivery: FilesDelivery = group(FilesDelivery, "files")
 

@@ -1,4 +1,4 @@
-"""What librdkafka is told, and what it says beside its delivery reports."""
+"""Connection properties of librdkafka, and its errors, logs and statistics."""
 
 import json
 import logging
@@ -86,7 +86,7 @@ class Listener:
         self._next_line: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
         self.refusals_total = 0
-        """How often brokers did not take our login."""
+        """Number of failed authentications."""
         self.is_refused = False
         """They did not, and no record has been acknowledged since."""
         self.is_cut_off = False
@@ -94,7 +94,7 @@ class Listener:
         self.last_error = ""
 
     def forget(self) -> None:
-        """Start anew, with a new connection or because brokers answer again."""
+        """Reset, for a new connection or because brokers respond again."""
         self.is_refused = self.is_cut_off = False
 
     def error(self, error: KafkaError) -> None:
@@ -138,4 +138,4 @@ class Listener:
         self._next_line[kind] = now + self._interval_seconds
         left_out = self._left_out.pop(kind, 0)
         say = getattr(self._log, level)
-        say("kafka client said", kind=kind, text=self.hidden(text), left_out=left_out)
+        say("librdkafka log", kind=kind, text=self.hidden(text), left_out=left_out)

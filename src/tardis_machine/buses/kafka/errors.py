@@ -24,7 +24,7 @@ _MEANINGS = {
     KafkaError.UNSUPPORTED_COMPRESSION_TYPE: (Outcome.BAD_DESTINATION, Reason.UNSUPPORTED),
     KafkaError.THROTTLING_QUOTA_EXCEEDED: (Outcome.TRANSIENT, Reason.THROTTLED),
     KafkaError._PURGE_QUEUE: (Outcome.TRANSIENT, Reason.NOT_SENT),
-    # The broker refused the batch because of a neighbour.
+    # The broker rejected the batch because of another record.
     KafkaError._INVALID_DIFFERENT_RECORD: (Outcome.TRANSIENT, Reason.REFUSED_WITH_BATCH),
     KafkaError._FATAL: (Outcome.CLIENT_LOST, Reason.FATAL_ERROR),
     KafkaError._DESTROY: (Outcome.CLIENT_LOST, Reason.FATAL_ERROR),
@@ -41,14 +41,14 @@ _REASONS = {
     KafkaError._TRANSPORT: Reason.CONNECTION_LOST,
     KafkaError._ALL_BROKERS_DOWN: Reason.UNREACHABLE,
 }
-"""Reasons of errors whose outcome follows from who gave them."""
+"""Reasons of errors whose outcome depends on whether a broker or the client reported them."""
 _RETRY_SECONDS = {Reason.THROTTLED: 1.0}
 
 
 def classify(error: KafkaError) -> Result:
     """Return what an error means for its event; by code, because `retriable()` is often wrong."""
     code = error.code()
-    # A broker that answers with an error has not appended the batch; otherwise nobody knows.
+    # A broker that reports an error has not appended the batch; otherwise it is unknown.
     other = Outcome.TRANSIENT if code > 0 else Outcome.AMBIGUOUS
     outcome, reason = _MEANINGS.get(code, (other, _REASONS.get(code, Reason.BROKER_ERROR)))
     if error.fatal():

@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK with IAM: a signed request that the broker sends on to AWS.
 
 librdkafka asks for a token when it connects and again before one expires. The credentials are
-those of the default AWS chain, refreshed by it.
+those of the AWS credential chain, refreshed by it.
 """
 
 import base64
@@ -58,7 +58,9 @@ def _region(brokers: str, session: Any) -> str:
         return found[1]
     if region := session.get_config_variable("region"):
         return str(region)
-    raise SettingsError("kafka-sasl-mechanism=aws-msk-iam needs a region: set AWS_DEFAULT_REGION.")
+    raise SettingsError(
+        "kafka-sasl-mechanism=aws-msk-iam requires a region: set AWS_DEFAULT_REGION."
+    )
 
 
 def _botocore() -> Any:
@@ -67,7 +69,7 @@ def _botocore() -> Any:
             importlib.import_module(f"botocore.{module}")
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            "kafka-sasl-mechanism=aws-msk-iam needs botocore. "
+            "kafka-sasl-mechanism=aws-msk-iam requires botocore. "
             "Run: pip install 'tardis-machine[kafka,kinesis]'"
         ) from error
     return importlib.import_module("botocore")

@@ -25,7 +25,7 @@ SaslMechanism: TypeAlias = Literal[
 ]
 
 IDEMPOTENT_IN_FLIGHT = 5
-"""Requests that brokers can bring back into order."""
+"""Maximum requests in flight for which an idempotent producer keeps the order."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _SCHEME = re.compile(r"^[A-Za-z0-9_+.-]+://")
@@ -44,94 +44,116 @@ class KafkaSettings(HeaderBusSettings):
     anchors: ClassVar[tuple[str, ...]] = ("brokers",)
 
     brokers: tuple[str, ...] = option(
-        (), "Bootstrap servers; none: Kafka is off.", metavar="host:port,…"
+        (), "Bootstrap servers. Setting them enables Kafka.", metavar="host:port,…"
     )
-    topic: str | None = option(None, "Topic of payload cases without a route of their own.")
+    topic: str | None = option(None, "Topic of payload cases that topic-routing does not list.")
     topic_routing: Mapping[str, str] | None = option(
-        None, "Topics of single payload cases.", metavar="payloadCase:topic"
+        None, "Topic per payload case.", metavar="payloadCase:topic"
     )
-    topic_template: str | None = option(None, "Topic by series, such as bronze.{{exchange}}.")
-    key_template: str = option(DEFAULT_KEY, "Record key; events with equal keys stay in order.")
-    client_id: str = option("tardis-machine-publisher", "Name the brokers see.", pattern=".+")
-    acks: Acks = option("all", "Replicas that must hold a record: all, leader or none.")
+    topic_template: str | None = option(None, "Topic name template, such as bronze.{{exchange}}.")
+    key_template: str = option(
+        DEFAULT_KEY, "Record key template; events with the same key are delivered in order."
+    )
+    client_id: str = option(
+        "tardis-machine-publisher",
+        "Client id (client.id) in requests to the brokers.",
+        pattern=".+",
+    )
+    acks: Acks = option(
+        "all", "Acknowledgements required: all in-sync replicas, the leader only, or none."
+    )
     idempotent: bool | None = option(
-        None, "Let brokers drop repeated batches; unset: on when acks is all."
+        None, "Idempotent producer (enable.idempotence; default: on when acks is all)."
     )
-    compression: Compression = option("lz4", "Compression of record batches.")
+    compression: Compression = option("lz4", "Compression codec of record batches.")
     compression_level: int | None = option(
-        None, "Level of the codec; unset: its own default.", minimum=-1, maximum=12
+        None, "Compression level (default: that of the codec).", minimum=-1, maximum=12
     )
     partitioner: Partitioner = option(
-        "murmur2_random", "How keys choose partitions; murmur2 as Java clients do."
+        "murmur2_random", "Partitioner; murmur2_random is compatible with the Java client."
     )
     timestamp: Timestamp = option(
-        "publish", "Time of a record: of sending, of arrival (local), or of the venue (event)."
+        "publish",
+        "Record timestamp: time of sending (publish), arrival (local) or exchange time (event).",
     )
     security_protocol: SecurityProtocol | None = option(
-        None, "Protocol to the brokers; unset: by the options for SSL and SASL."
+        None, "Security protocol (default: derived from the SSL and SASL options)."
     )
-    ssl: bool = option(default=False, help="Encrypt the connections.")
-    ssl_ca: Path | None = option(None, "Certificate authorities to trust (PEM).")
-    ssl_cert: Path | None = option(None, "Client certificate (PEM).")
-    ssl_key: Path | None = option(None, "Key of the client certificate (PEM).")
-    ssl_key_password: Secret | None = option(None, "Password of that key.")
-    ssl_verify: bool = option(default=True, help="Check the brokers' certificates.")
-    sasl_mechanism: SaslMechanism | None = option(None, "How to log in.")
-    sasl_username: str | None = option(None, "User for plain and scram.")
-    sasl_password: Secret | None = option(None, "Password for plain and scram.")
-    oauth_token_url: str | None = option(None, "Where oauthbearer gets its tokens.", metavar="URL")
+    ssl: bool = option(default=False, help="Use TLS.")
+    ssl_ca: Path | None = option(None, "CA certificates to trust, PEM file.")
+    ssl_cert: Path | None = option(None, "Client certificate, PEM file.")
+    ssl_key: Path | None = option(None, "Private key of the client certificate, PEM file.")
+    ssl_key_password: Secret | None = option(None, "Password of the private key.")
+    ssl_verify: bool = option(default=True, help="Verify the certificates of the brokers.")
+    sasl_mechanism: SaslMechanism | None = option(
+        None, "SASL mechanism (default: no authentication)."
+    )
+    sasl_username: str | None = option(None, "SASL username, for plain and scram.")
+    sasl_password: Secret | None = option(None, "SASL password, for plain and scram.")
+    oauth_token_url: str | None = option(None, "Token endpoint for oauthbearer.", metavar="URL")
     oauth_client_id: str | None = option(None, "Client id for oauthbearer.")
     oauth_client_secret: Secret | None = option(None, "Client secret for oauthbearer.")
-    oauth_scope: str | None = option(None, "Scope asked for with oauthbearer.")
-    create_topics: Literal["off", "auto"] = option("off", "auto: create topics that are missing.")
-    topic_partitions: int = option(12, "Partitions of created topics.", minimum=1)
+    oauth_scope: str | None = option(None, "Scope of the token requests for oauthbearer.")
+    create_topics: Literal["off", "auto"] = option("off", "auto: create missing topics.")
+    topic_partitions: int = option(12, "Partitions of topics created by create-topics.", minimum=1)
     topic_replication: int = option(
-        -1, "Replicas of created topics; -1: the brokers' default.", minimum=-1
+        -1,
+        "Replication factor of topics created by create-topics; -1: default of the brokers.",
+        minimum=-1,
     )
     schema_registry_url: str | None = option(
-        None, "Schema registry; none: records are plain Protobuf.", metavar="URL"
+        None,
+        "URL of the schema registry (default: none, records are plain Protobuf).",
+        metavar="URL",
     )
-    schema_registry_auth_username: str | None = option(None, "User of the schema registry.")
-    schema_registry_auth_password: Secret | None = option(None, "Password of that user.")
+    schema_registry_auth_username: str | None = option(None, "Username for the schema registry.")
+    schema_registry_auth_password: Secret | None = option(None, "Password for the schema registry.")
     schema_registry_subject: str | None = option(
-        None, "Subject of the schema; unset: <topic>-value."
+        None, "Subject of the schema (default: <topic>-value)."
     )
     schema_registry_auto_register: bool = option(
-        default=True, help="Register the schema; false: it must be there already."
+        default=True, help="Register the schema; false: it must be registered already."
     )
     statistics_interval_ms: int = option(
-        0, "How often librdkafka's statistics are logged; 0: never.", minimum=0, maximum=86_400_000
+        0,
+        "Interval at which statistics of librdkafka are logged; 0: never.",
+        minimum=0,
+        maximum=86_400_000,
     )
     config: Mapping[str, str] = field(
         default_factory=dict,
         # Its values may be secrets that only librdkafka knows, such as ssl.keystore.password.
         repr=False,
         metadata={
-            "help": "Further properties of librdkafka.",
+            "help": "Additional librdkafka properties.",
             "metavar": "name:value,…",
             "secret": True,
         },
     )
-    max_batch_size: int = option(10_000, "Events per batch.", minimum=1, maximum=1_000_000)
-    max_batch_bytes: int = option(1_000_000, "Bytes per batch.", minimum=1, maximum=2_147_483_647)
+    max_batch_size: int = option(10_000, "Maximum events per batch.", minimum=1, maximum=1_000_000)
+    max_batch_bytes: int = option(
+        1_000_000, "Maximum bytes per batch.", minimum=1, maximum=2_147_483_647
+    )
     max_batch_delay_ms: int = option(
-        5, "How long a batch waits for more events.", minimum=0, maximum=900_000
+        5, "Maximum time to wait for a batch to fill.", minimum=0, maximum=900_000
     )
     max_in_flight: int | None = option(
         None,
-        "Requests under way per broker; unset: 5, or 1 without idempotence, which keeps the order.",
+        "Maximum requests in flight per broker (default: 5, or 1 without idempotence to keep the "
+        "order).",
         minimum=1,
         maximum=1_000_000,
     )
     max_record_bytes: int = option(
-        1_000_000, "Largest record, key included.", minimum=1000, maximum=1_000_000_000
+        1_000_000,
+        "Maximum size of a record, key included.",
+        minimum=1000,
+        maximum=1_000_000_000,
     )
     request_timeout_ms: int = option(
-        30_000, "How long records may stay unacknowledged.", minimum=10, maximum=300_000
+        30_000, "Timeout for the acknowledgement of a record.", minimum=10, maximum=300_000
     )
-    connect_timeout_ms: int = option(
-        10_000, "How long connecting may take.", minimum=1000, maximum=300_000
-    )
+    connect_timeout_ms: int = option(10_000, "Connect timeout.", minimum=1000, maximum=300_000)
     delivery: DeliveryOverrides = group(DeliveryOverrides, "kafka")
 
     @property
@@ -141,17 +163,17 @@ class KafkaSettings(HeaderBusSettings):
 
     @property
     def acks_number(self) -> int:
-        """Return the acknowledgements wanted: -1, 1 or 0."""
+        """Return the required acknowledgements: -1, 1 or 0."""
         return {"all": -1, "-1": -1, "leader": 1, "1": 1, "none": 0, "0": 0}[self.acks]
 
     @property
     def is_idempotent(self) -> bool:
-        """Say whether brokers drop repeated batches."""
+        """Say whether the producer is idempotent."""
         return self.acks_number == -1 if self.idempotent is None else self.idempotent
 
     @property
     def requests_in_flight(self) -> int:
-        """Return how many requests to one broker may be under way."""
+        """Return the maximum number of requests in flight per broker."""
         return self.max_in_flight or (IDEMPOTENT_IN_FLIGHT if self.is_idempotent else 1)
 
     @property
@@ -201,7 +223,7 @@ class KafkaSettings(HeaderBusSettings):
     def _destination_problems(self) -> Iterable[str]:
         for broker in self.brokers:
             if not _BROKER.fullmatch(_SCHEME.sub("", broker)):
-                yield f'kafka-brokers: "{broker}" is not host:port.'
+                yield f'kafka-brokers: "{broker}" must be host:port.'
         if self.is_on and self.topic is None and self.topic_template is None:
             yield "kafka-topic is required when kafka-brokers is set."
         yield from self.destinations.problems()
@@ -210,7 +232,7 @@ class KafkaSettings(HeaderBusSettings):
         if self.idempotent and self.acks_number != -1:
             yield "kafka-idempotent requires kafka-acks=all."
         if self.is_idempotent and (self.max_in_flight or 1) > IDEMPOTENT_IN_FLIGHT:
-            yield f"kafka-max-in-flight must be at most {IDEMPOTENT_IN_FLIGHT} with idempotence."
+            yield f"kafka-max-in-flight must be at most {IDEMPOTENT_IN_FLIGHT} when idempotent."
 
     def _ssl_problems(self) -> Iterable[str]:
         files = {"ca": self.ssl_ca, "cert": self.ssl_cert, "key": self.ssl_key}
@@ -222,7 +244,7 @@ class KafkaSettings(HeaderBusSettings):
     def _sasl_problems(self) -> Iterable[str]:
         mechanism, protocol = self.sasl_mechanism, self.security_protocol
         if protocol is not None and protocol.startswith("sasl") != (mechanism is not None):
-            verb = "needs" if mechanism is None else "leaves no use for"
+            verb = "requires" if mechanism is None else "must not be combined with"
             yield f"kafka-security-protocol={protocol} {verb} kafka-sasl-mechanism."
         if mechanism in ("plain", "scram-sha-256", "scram-sha-512"):
             if not (self.sasl_username and self.sasl_password):
@@ -239,14 +261,14 @@ class KafkaSettings(HeaderBusSettings):
                 option_name = f"kafka-oauth-{name.replace('_', '-')}"
                 yield f"{option_name} is required with kafka-sasl-mechanism=oauthbearer."
         if self.oauth_token_url and not _HTTP.fullmatch(self.oauth_token_url):
-            yield "kafka-oauth-token-url must be an http or https URL without user or query."
+            yield "kafka-oauth-token-url must be an http or https URL without credentials or query."
 
     def _registry_problems(self) -> Iterable[str]:
         if self.schema_registry_url is None:
             return
         if not _HTTP.fullmatch(self.schema_registry_url):
             yield (
-                "kafka-schema-registry-url must be an http or https URL; give the user by "
+                "kafka-schema-registry-url must be an http or https URL without credentials; use "
                 "kafka-schema-registry-auth-username."
             )
         username, password = self.schema_registry_auth_username, self.schema_registry_auth_password

@@ -1,4 +1,4 @@
-"""What clients of Kinesis are told, whether they put records or get them."""
+"""Options of Kinesis clients, for producers and readers."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def client_options(settings: KinesisSettings, config: Any) -> dict[str, Any]:
 
 
 def timeouts(settings: KinesisSettings) -> dict[str, float]:
-    """Return the part of a configuration that says how long calls may take."""
+    """Return the timeouts of a client configuration."""
     return {
         "connect_timeout": settings.connect_timeout_ms / 1000,
         "read_timeout": settings.request_timeout_ms / 1000,
@@ -32,7 +32,7 @@ def role_request(settings: KinesisSettings) -> dict[str, Any]:
 
 
 def role_login(credentials: dict[str, Any]) -> dict[str, str]:
-    """Return the login that AssumeRole gave."""
+    """Return the credentials from AssumeRole."""
     return {
         "aws_access_key_id": credentials["AccessKeyId"],
         "aws_secret_access_key": credentials["SecretAccessKey"],

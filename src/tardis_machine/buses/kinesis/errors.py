@@ -63,7 +63,7 @@ _TOO_LARGE_STATUS = 413
 
 
 def read_record_error(code: str, message: str) -> Result:
-    """Say what the error of a single record means."""
+    """Return the result of a failed record."""
     detail = f"{code}: {message}"
     if code in _THROTTLES:
         return Result(Outcome.TRANSIENT, Reason.THROTTLED, detail, THROTTLE_SECONDS)
@@ -75,14 +75,14 @@ def read_record_error(code: str, message: str) -> Result:
 
 
 def read_call_error(error: Exception, *, events: int) -> Result:
-    """Say what the error of a whole call means for each of its events."""
+    """Return the result of each event of a failed call."""
     if isinstance(error, ClientError):
         return _read_client_error(error, events)
     if is_unreachable(error):
         return Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, describe(error))
-    # The request may have arrived: a lost answer looks the same as a lost request.
+    # The request may have arrived: a lost response looks the same as a lost request.
     is_late = isinstance(error, ReadTimeoutError | TimeoutError)
     reason = Reason.TIMEOUT if is_late else Reason.CONNECTION_LOST
     return Result(Outcome.AMBIGUOUS, reason, describe(error))
@@ -116,7 +116,7 @@ def _too_large(events: int, detail: str) -> Result:
 
 
 def _invalid(detail: str, events: int) -> Result:
-    """Blame the stream when the service does; otherwise one of the events."""
+    """Return an error of the destination if the service names the stream, else of an event."""
     lowered = detail.lower()
     if "streamname" in lowered or "streamarn" in lowered:
         return Result(Outcome.BAD_DESTINATION, Reason.INVALID_DESTINATION, detail)
@@ -124,24 +124,24 @@ def _invalid(detail: str, events: int) -> Result:
 
 
 def explained(error: Exception) -> SinkError:
-    """Return what a failure to open means: try again soon, or wait for the operator."""
+    """Return the error of a failed open: transient or permanent."""
     if isinstance(error, NoRegionError):
         return SinkError(NO_REGION)
     if isinstance(error, ClientError):
         kind = SinkUnavailableError if is_passing(error) else SinkError
-        return kind(f"Kinesis refuses the call: {describe(error)}")
+        return kind(f"Kinesis rejected the request: {describe(error)}")
     if isinstance(error, HTTPClientError | BotoConnectionError | TimeoutError | OSError):
         return SinkUnavailableError(f"Kinesis is not reachable: {describe(error)}")
-    return SinkError(f"Kinesis cannot be used: {describe(error)}")
+    return SinkError(f"Kinesis client error: {describe(error)}")
 
 
 def is_passing(error: ClientError) -> bool:
-    """Say whether the service may do later what it refused now."""
+    """Say whether the error is transient."""
     return code_of(error) in _THROTTLES | _TRANSIENT or status_of(error) >= 500
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Say whether no request can have left us."""
+    """Say whether no request can have been sent."""
     if isinstance(error, ConnectTimeoutError | SSLError | ProxyConnectionError):
         return True
     # The client gives the same error for a connection that broke in the middle of a request.
@@ -157,12 +157,12 @@ def code_of(error: ClientError) -> str:
 
 
 def status_of(error: ClientError) -> int:
-    """Return the HTTP status of the answer."""
+    """Return the HTTP status of the response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def describe(error: Exception) -> str:
-    """Return what there is to say about an error, without the request that caused it."""
+    """Return the text of an error, without the request that caused it."""
     if isinstance(error, ClientError):
         return f"{code_of(error)}: {_error(error).get('Message', '')}"
     if isinstance(error, BotoCoreError) and "endpoint_url" in error.kwargs:

@@ -28,18 +28,18 @@ _ROLE = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/\S+")
 
 
 def read_verify(text: str) -> bool | Path:
-    """Read whether to check certificates, or which authorities to trust."""
+    """Read whether to verify certificates, or the file of CA certificates to trust."""
     if text in ("true", "false"):
         return text == "true"
     path = Path(text).expanduser()
     if not path.is_file():
-        raise ValueError("kinesis-verify-tls must be true, false or a file of authorities (PEM).")
+        raise ValueError("kinesis-verify-tls must be true, false or a PEM file of CA certificates.")
     return path
 
 
 @overriding("ordering")
 class KinesisDelivery:
-    """What differs for Kinesis from the delivery to all buses."""
+    """Delivery options of Kinesis, where they differ from those of all buses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,78 +55,92 @@ class KinesisSettings(BusSettings):
 
     stream: str | None = option(
         None,
-        "Stream (name or ARN) of payload cases without a route of their own; none: Kinesis is off.",
+        "Stream (name or ARN) of payload cases that stream-routing does not list. Setting it "
+        "enables Kinesis.",
         aliases=("stream_name",),
     )
     stream_routing: Mapping[str, str] | None = option(
-        None, "Streams of single payload cases.", metavar="payloadCase:stream"
+        None, "Stream per payload case.", metavar="payloadCase:stream"
     )
-    stream_template: str | None = option(None, "Stream by series, such as bronze-{{exchange}}.")
+    stream_template: str | None = option(None, "Stream name template, such as bronze-{{exchange}}.")
     partition_key_template: str = option(
-        DEFAULT_KEY, "Partition key; events with equal keys stay in order."
+        DEFAULT_KEY, "Partition key template; events with the same key are delivered in order."
     )
     explicit_hash_key: Literal["off", "symbol"] = option(
-        "off", "symbol: all events of an instrument go to the same shard, whatever their key."
+        "off",
+        "symbol: send an explicit hash key, so that all events of a symbol go to the same shard "
+        "whatever their partition key.",
     )
     region: str | None = computed_option(
         lambda: None,
-        "Region.",
+        "AWS region.",
         shown_default="of the ARN, AWS_REGION, the profile",
         pattern=r"[a-z0-9-]+",
     )
     access_key_id: str | None = option(
         None,
-        "Access key; unset: the default AWS chain (environment, files, instance role).",
+        "Access key id (default: AWS credential chain: environment, files, instance role).",
         aliases=("access_key",),
     )
-    secret_access_key: Secret | None = option(
-        None, "Secret of the access key.", aliases=("secret_key",)
-    )
-    session_token: Secret | None = option(None, "Token of a temporary access key.")
-    profile: str | None = option(None, "Profile of the AWS configuration files.")
-    role_arn: str | None = option(None, "Role to assume.")
-    role_external_id: str | None = option(None, "External id that the role asks for.")
+    secret_access_key: Secret | None = option(None, "Secret access key.", aliases=("secret_key",))
+    session_token: Secret | None = option(None, "Session token of temporary credentials.")
+    profile: str | None = option(None, "Profile in the AWS configuration files.")
+    role_arn: str | None = option(None, "ARN of the role to assume.")
+    role_external_id: str | None = option(None, "External id for assuming the role.")
     role_session_name: str = option(
-        "tardis-machine", "Name of the assumed session.", pattern=r"[\w+=,.@-]{2,64}"
+        "tardis-machine", "Session name of the assumed role.", pattern=r"[\w+=,.@-]{2,64}"
     )
     endpoint_url: str | None = option(
-        None, "Another endpoint, such as a VPC endpoint.", metavar="URL"
+        None, "Endpoint URL, such as that of a VPC endpoint.", metavar="URL"
     )
     verify_tls: bool | Path = option(
         default=True,
-        help="Check the endpoint's certificate: true, false, or a file of authorities (PEM).",
+        help="Verify the certificate of the endpoint: true, false, or a PEM file of CAs.",
         parse=read_verify,
     )
     ordering: Literal["batch", "strict", "none"] = option(
         "batch",
-        "batch: disorder within one call at most; strict: one event per key and call; none.",
+        "batch: a partial failure may reorder events within one PutRecords call; strict: at most "
+        "one event per key and call; none: no ordering.",
     )
     aggregation: Literal["off", "kpl"] = option(
-        "off", "kpl: pack the events of a key into one record; consumers must unpack it."
+        "off",
+        "kpl: aggregate events of a key into one record (KPL format); consumers must deaggregate.",
     )
-    aggregation_max_bytes: int = option(51_200, "Largest packed record.", minimum=_KIB, maximum=MIB)
+    aggregation_max_bytes: int = option(
+        51_200, "Maximum size of an aggregated record.", minimum=_KIB, maximum=MIB
+    )
     create_stream: str = option(
         "off",
-        "Create missing streams: off, on-demand, or the number of shards.",
+        "Create missing streams: off, on-demand, or provisioned with this number of shards.",
         pattern=r"off|on-demand|[1-9][0-9]{0,5}",
     )
     max_shard_rate: float = option(
-        1.0, "Share of a shard's limits to use, 0.1 to 1.5; 0: do not slow down.", minimum=0
+        1.0,
+        "Client-side rate limit as a fraction of the shard write limits, 0.1 to 1.5; 0: no limit.",
+        minimum=0,
     )
-    max_in_flight: int = option(4, "Calls in flight, for different keys.", minimum=1, maximum=64)
+    max_in_flight: int = option(
+        4, "Maximum PutRecords calls in flight, with different keys.", minimum=1, maximum=64
+    )
     max_batch_size: int = option(
-        MAX_CALL_RECORDS, "Records per call.", minimum=1, maximum=MAX_CALL_RECORDS
+        MAX_CALL_RECORDS,
+        "Maximum records per PutRecords call.",
+        minimum=1,
+        maximum=MAX_CALL_RECORDS,
     )
-    max_batch_bytes: int = option(5 * MIB, "Bytes per call.", minimum=_KIB, maximum=MAX_CALL_BYTES)
-    max_batch_delay_ms: int = option(25, "How long a batch waits for more events.", minimum=0)
+    max_batch_bytes: int = option(
+        5 * MIB, "Maximum bytes per PutRecords call.", minimum=_KIB, maximum=MAX_CALL_BYTES
+    )
+    max_batch_delay_ms: int = option(25, "Maximum time to wait for a batch to fill.", minimum=0)
     max_record_bytes: int = option(
         MIB,
-        "Largest record, key included; a stream may allow less.",
+        "Maximum size of a record, key included; a stream may allow less.",
         minimum=_KIB,
         maximum=MAX_RECORD_BYTES,
     )
-    request_timeout_ms: int = option(10_000, "How long a call may take.", minimum=1)
-    connect_timeout_ms: int = option(5000, "How long connecting may take.", minimum=1)
+    request_timeout_ms: int = option(10_000, "Timeout of a call.", minimum=1)
+    connect_timeout_ms: int = option(5000, "Connect timeout.", minimum=1)
     delivery: KinesisDelivery = group(KinesisDelivery, "kinesis")
 
     @property
@@ -145,7 +159,7 @@ class KinesisSettings(BusSettings):
         )
 
     def login(self) -> dict[str, str]:
-        """Return the credentials for AWS clients; without any, they look for them themselves."""
+        """Return the credentials for AWS clients; empty means the AWS credential chain."""
         secret, token = self.secret_access_key, self.session_token
         if self.access_key_id is None or secret is None:
             return {}
@@ -168,7 +182,7 @@ class KinesisSettings(BusSettings):
             return self.region
         if self.stream is not None and self.stream.startswith("arn:"):
             return self.stream.split(":")[3]
-        # Part of the default AWS chain, like the keys, which are read from the environment too.
+        # Part of the AWS credential chain, like the keys, which are read from the environment too.
         return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
     def problems(self) -> Iterable[str]:
@@ -176,7 +190,7 @@ class KinesisSettings(BusSettings):
         yield from self.destinations.problems()
         yield from self._login_problems()
         if self.endpoint_url is not None and not _is_http(self.endpoint_url):
-            yield "kinesis-endpoint-url must be an http or https URL without user or query."
+            yield "kinesis-endpoint-url must be an http or https URL without credentials or query."
         if self.max_shard_rate != 0 and not 0.1 <= self.max_shard_rate <= 1.5:
             yield "kinesis-max-shard-rate must be 0 or between 0.1 and 1.5."
 
@@ -190,7 +204,7 @@ class KinesisSettings(BusSettings):
         if self.profile is not None and self.access_key_id is not None:
             yield "Give kinesis-profile or kinesis-access-key-id, not both."
         if self.role_arn is not None and not _ROLE.fullmatch(self.role_arn):
-            yield "kinesis-role-arn must be the ARN of a role."
+            yield "kinesis-role-arn must be the ARN of an IAM role."
         if self.role_external_id is not None and self.role_arn is None:
             yield "kinesis-role-external-id requires kinesis-role-arn."
 

@@ -7,7 +7,7 @@ from tardis_machine.buses.tls import client_context
 
 
 def tls_context(settings: NatsSettings) -> ssl.SSLContext:
-    """Return whom to trust and which certificate to show."""
+    """Return the TLS context of the settings."""
     return client_context(settings.tls_ca, settings.tls_cert, settings.tls_key)
 
 

@@ -1,4 +1,4 @@
-"""What the servers answer to published events."""
+"""Acknowledgements and errors of published events."""
 
 import re
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _REFUSALS: dict[int, tuple[Outcome, Reason]] = {
     10158: (Outcome.TRANSIENT, Reason.IN_PROCESS),
 }
 LOGIN_REFUSALS = ("authorization", "authentication", "account", "expired", "revoked")
-"""Words in the error of a server that does not take our login."""
+"""Words in the error of a server that rejects the credentials."""
 
 _VIOLATION = re.compile(r'permissions violation for publish to "([^"]*)"')
 
@@ -41,7 +41,7 @@ class ApiError(msgspec.Struct, frozen=True):
 
 
 class PubAck(msgspec.Struct, frozen=True):
-    """The answer to one published message."""
+    """The acknowledgement of one published message."""
 
     error: ApiError | None = None
     duplicate: bool = False
@@ -51,9 +51,9 @@ _acks = msgspec.json.Decoder(PubAck)
 
 
 def read_ack(data: bytes, headers: Mapping[str, str] | None) -> Result:
-    """Say what an answer means for its event."""
+    """Return the result of an event from its acknowledgement."""
     if headers and headers.get("Status") == str(NO_RESPONDERS):
-        return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no stream takes the subject")
+        return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no stream has this subject")
     try:
         ack = _acks.decode(data)
     except msgspec.DecodeError as error:
@@ -64,8 +64,8 @@ def read_ack(data: bytes, headers: Mapping[str, str] | None) -> Result:
 
 
 def read_error(error: ApiError) -> Result:
-    """Say what a refusal means for its event."""
-    # A server that cannot now may later; one that will not is asked again, but rarely.
+    """Return the result of an event from an error."""
+    # 5xx is transient; anything else needs the operator and is retried rarely.
     is_busy = error.code in (0, 500, 503)
     default = (
         (Outcome.TRANSIENT, Reason.UNAVAILABLE)

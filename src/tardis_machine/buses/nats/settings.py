@@ -38,71 +38,91 @@ class NatsSettings(HeaderBusSettings):
     reserved_headers: ClassVar[tuple[str, ...]] = ("Nats-*",)
 
     servers: tuple[str, ...] = option(
-        (), "Servers; none: NATS is off.", metavar="nats://host:port,…"
+        (), "Server URLs. Setting them enables NATS.", metavar="nats://host:port,…"
     )
-    subject: str | None = option(None, "Subject of payload cases without a route of their own.")
+    subject: str | None = option(
+        None, "Subject of payload cases that subject-routing does not list."
+    )
     subject_routing: Mapping[str, str] | None = option(
-        None, "Subjects of single payload cases.", metavar="payloadCase:subject"
+        None, "Subject per payload case.", metavar="payloadCase:subject"
     )
     subject_template: str | None = option(
-        None, "Subject by series, such as bronze.{{exchange}}.{{payloadCase}}.{{symbol}}."
+        None, "Subject template, such as bronze.{{exchange}}.{{payloadCase}}.{{symbol}}."
     )
-    user: str | None = option(None, "User to log in as.")
-    password: Secret | None = option(None, "Password of that user.", aliases=("pass",))
-    token: Secret | None = option(None, "Token to log in with.")
-    creds: Path | None = option(None, "Credentials file (JWT and key) to log in with.")
-    nkey_seed: Path | None = option(None, "File that holds the seed of an nkey to log in with.")
-    tls_ca: Path | None = option(None, "Certificate authorities to trust (PEM).")
-    tls_cert: Path | None = option(None, "Client certificate (PEM).")
-    tls_key: Path | None = option(None, "Key of the client certificate (PEM).")
-    tls_hostname: str | None = option(None, "Name the servers' certificates must bear.")
-    tls_first: bool = option(default=False, help="Encrypt before the servers' greeting.")
-    name: str = option("tardis-machine", "Name of the connection, shown by the servers.")
+    user: str | None = option(None, "Username.")
+    password: Secret | None = option(None, "Password.", aliases=("pass",))
+    token: Secret | None = option(None, "Authentication token.")
+    creds: Path | None = option(None, "Credentials file (.creds: JWT and NKey seed).")
+    nkey_seed: Path | None = option(None, "File with the NKey seed.")
+    tls_ca: Path | None = option(
+        None, "CA certificates to trust, PEM file (default: those of the system)."
+    )
+    tls_cert: Path | None = option(None, "Client certificate, PEM file.")
+    tls_key: Path | None = option(None, "Private key of the client certificate, PEM file.")
+    tls_hostname: str | None = option(
+        None, "Host name to verify in the certificates of the servers."
+    )
+    tls_first: bool = option(
+        default=False, help="TLS handshake before the INFO message of the server."
+    )
+    name: str = option("tardis-machine", "Connection name shown by the servers.")
     mode: Literal["jetstream", "core"] = option(
-        "jetstream", "core: publish without acknowledgements, at most once."
+        "jetstream",
+        "jetstream: with acknowledgements, at least once; core: without acknowledgements, at most "
+        "once.",
     )
-    stream: str | None = option(None, "Stream that must take the events.")
+    stream: str | None = option(
+        None, "Expected stream (Nats-Expected-Stream): others must not store the events."
+    )
     create_stream: bool = option(
-        default=False, help="Create that stream when it is missing; never change one."
+        default=False, help="Create the stream if it is missing; an existing one is not changed."
     )
     stream_subjects: tuple[str, ...] = option(
-        (), "Subjects of a created stream; none: all that events are published to."
+        (), "Subjects of a created stream (default: all that events are published to)."
     )
-    stream_storage: Literal["file", "memory"] = option("file", "Storage of a created stream.")
+    stream_storage: Literal["file", "memory"] = option("file", "Storage type of a created stream.")
     stream_replicas: int = option(1, "Replicas of a created stream.", minimum=1, maximum=5)
-    stream_max_bytes: int = option(0, "Size limit of a created stream; 0: none.", minimum=0)
-    stream_max_age_ms: int = option(0, "Age limit in a created stream; 0: none.", minimum=0)
+    stream_max_bytes: int = option(0, "Maximum bytes of a created stream; 0: no limit.", minimum=0)
+    stream_max_age_ms: int = option(
+        0, "Maximum age of messages in a created stream; 0: no limit.", minimum=0
+    )
     stream_discard: Literal["old", "new"] = option(
-        "old", "When a created stream is full: old deletes its oldest events, new refuses new ones."
+        "old",
+        "Discard policy of a created stream at its limits: delete old messages or reject new ones.",
     )
     stream_duplicate_window_ms: int = option(
-        120_000, "How long a created stream remembers message ids.", minimum=100
+        120_000, "Deduplication window of a created stream.", minimum=100
     )
     domain: str | None = option(None, "JetStream domain.")
     api_prefix: str | None = option(None, "Subject prefix of the JetStream API.")
     max_pending: int = option(
         1024,
-        "Unacknowledged events at a time.",
+        "Maximum unacknowledged events.",
         minimum=1,
         maximum=65_536,
         aliases=("max_in_flight",),
     )
     ack_timeout_ms: int = option(
         5000,
-        "How long the servers may acknowledge nothing.",
+        "Timeout without any acknowledgement.",
         minimum=1,
         aliases=("request_timeout_ms",),
     )
-    connect_timeout_ms: int = option(5000, "How long connecting may take.", minimum=1)
+    connect_timeout_ms: int = option(5000, "Connect timeout.", minimum=1)
     strict_order: bool = option(
         default=False,
-        help="Let the stream refuse events whose predecessor it lacks; for a single publisher.",
+        help="Reject an event whose predecessor is missing in the stream "
+        "(Nats-Expected-Last-Msg-Id); requires a single publisher.",
     )
-    max_batch_size: int = option(256, "Events written at a time.", minimum=1)
-    max_batch_bytes: int = option(MIB, "Bytes sent before acknowledgements.", minimum=1)
-    max_batch_delay_ms: int = option(5, "How long a batch waits for more events.", minimum=0)
+    max_batch_size: int = option(256, "Maximum events per write.", minimum=1)
+    max_batch_bytes: int = option(
+        MIB, "Maximum bytes sent before acknowledgements are awaited.", minimum=1
+    )
+    max_batch_delay_ms: int = option(5, "Maximum time to wait for a batch to fill.", minimum=0)
     max_record_bytes: int | None = option(
-        None, "Largest event, headers included; unset: the servers' limit.", minimum=1
+        None,
+        "Maximum size of an event, headers included (default: max_payload of the server).",
+        minimum=1,
     )
     delivery: DeliveryOverrides = group(DeliveryOverrides, "nats")
 
@@ -121,7 +141,7 @@ class NatsSettings(HeaderBusSettings):
 
     @property
     def wanted_subjects(self) -> tuple[str, ...]:
-        """Return the subjects of a stream that takes every event."""
+        """Return the subjects of a stream that stores every event."""
         if self.stream_subjects:
             return self.stream_subjects
         base = (self.subject_template or self.subject or "",)
@@ -132,7 +152,9 @@ class NatsSettings(HeaderBusSettings):
         """Return how events are delivered to NATS."""
         resolved = super().resolve(shared)
         if self.strict_order and resolved.message_id == "off":
-            raise SettingsError("nats-strict-order needs message ids: nats-message-id is off.")
+            raise SettingsError(
+                "nats-strict-order requires message ids: nats-message-id must not be off."
+            )
         return resolved
 
     def problems(self) -> Iterable[str]:
@@ -148,8 +170,8 @@ class NatsSettings(HeaderBusSettings):
         for server in self.servers:
             scheme, _, rest = server.partition("://")
             if "@" in rest:
-                # Not shown, because it holds a secret.
-                yield "nats-servers must not hold a login: use nats-user and nats-pass."
+                # Not shown, because it contains a secret.
+                yield "nats-servers must not contain credentials: use nats-user and nats-pass."
             elif scheme not in SCHEMES or not _has_host(server):
                 yield f'nats-servers: "{server}" is not a nats://, tls://, ws:// or wss:// URL.'
         if len({server.startswith("ws") for server in self.servers}) > 1:
@@ -186,14 +208,14 @@ class NatsSettings(HeaderBusSettings):
         }
         given = [name for name, value in methods.items() if value is not None]
         if len(given) > 1:
-            yield f"Only one way to log in may be given, not {' and '.join(given)}."
+            yield f"Only one authentication method may be given, not {' and '.join(given)}."
         yield from file_problems({"nats-creds": self.creds, "nats-nkey-seed": self.nkey_seed})
 
     def _tls_problems(self) -> Iterable[str]:
         files = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
         yield from file_problems({f"nats-tls-{name}": path for name, path in files.items()})
         if self.tls_key is not None and self.tls_cert is None:
-            yield "nats-tls-key is of no use without nats-tls-cert."
+            yield "nats-tls-key requires nats-tls-cert."
 
     def _stream_problems(self) -> Iterable[str]:
         if self.stream is not None and not _STREAM.fullmatch(self.stream):
@@ -208,12 +230,12 @@ class NatsSettings(HeaderBusSettings):
         if self.domain is not None and self.api_prefix is not None:
             yield "Give nats-domain or nats-api-prefix, not both."
         if self.mode == "core" and (self.stream or self.strict_order):
-            yield "nats-mode=core knows no streams: remove nats-stream and nats-strict-order."
+            yield "nats-mode=core has no streams: remove nats-stream and nats-strict-order."
 
     def _own_header_problems(self) -> Iterable[str]:
         for name, value in self.static_headers.items():
             if ":" in name or not (value.isascii() and value.isprintable()):
-                yield f'nats-static-headers: "{name}" must have no ":" and a value of plain ASCII.'
+                yield f'nats-static-headers: "{name}" has ":" or a value beyond printable ASCII.'
         prefix = self.meta_headers_prefix or ""
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]*", prefix):
             yield "nats-meta-headers-prefix must consist of letters, digits, - and _."

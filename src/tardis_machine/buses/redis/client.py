@@ -21,7 +21,7 @@ try:
     from hiredis import pack_command
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "Redis publishing needs 'hiredis'. Run: pip install 'tardis-machine[redis]'"
+        "Redis requires 'hiredis'. Run: pip install 'tardis-machine[redis]'"
     ) from error
 
 Address: TypeAlias = tuple[str, int]
@@ -49,7 +49,7 @@ class Link:
 
     @property
     def is_connected(self) -> bool:
-        """Say whether there was a connection when we last looked."""
+        """Say whether the connection was open at the last check."""
         return bool(self._connection.is_connected)
 
     def connect(self) -> None:
@@ -89,7 +89,7 @@ class Link:
         self._connection.disconnect()
 
     def _is_stale(self) -> bool:
-        """Say whether the server hung up, or sent what nobody asked for."""
+        """Say whether the server closed the connection or sent unexpected data."""
         try:
             return bool(self._connection.can_read(0))
         except RedisError:
@@ -97,7 +97,7 @@ class Link:
 
 
 def _is_reply(error: RedisError) -> bool:
-    """Tell an error that the server sent from one of the connection."""
+    """Distinguish an error reply of the server from a connection error."""
     return isinstance(error, ResponseError) or error.status_code is not None
 
 
@@ -159,7 +159,7 @@ def _socket_options(settings: RedisSettings) -> dict[str, Any]:
         # A repeated batch is the outbox's decision, never the client's.
         "retry": Retry(NoBackoff(), 0),
         "health_check_interval": 0,
-        # The older protocol: every server speaks it, and nothing arrives unasked.
+        # RESP2: every server supports it, and it has no push messages.
         "protocol": 2,
         # Not worth two more round trips per connection.
         "driver_info": None,

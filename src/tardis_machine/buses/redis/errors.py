@@ -40,7 +40,7 @@ ELSEWHERE = frozenset(
         Reason.TIMEOUT,
     )
 )
-"""Reasons to look anew for the server of a stream."""
+"""Reasons to look up the server of a stream again."""
 
 _BUSY_CLIENTS = "max number of clients reached"
 _NOT_NEWER_TEXT = "equal or smaller than the target stream top item"

@@ -1,4 +1,4 @@
-"""What a Redis server says about itself and its streams."""
+"""Properties of a Redis server and its streams."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _IDEMPOTENT_IDS = 10_000
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What the sink must know before it sends."""
+    """Properties that the sink needs before it sends."""
 
     version: tuple[int, ...] = ()
     is_valkey: bool = False
@@ -31,7 +31,7 @@ class ServerFacts:
 
 
 def read_facts(link: Link) -> ServerFacts:
-    """Ask a server about itself; what it does not tell us stays unknown."""
+    """Read the properties of a server; those it does not report stay unknown."""
     info = _info(link, "server")
     version = info.get("redis_version", "")
     return ServerFacts(
@@ -79,24 +79,32 @@ def widen_idempotence(link: Link, stream: str) -> None:
             _IDEMPOTENT_IDS,
         )
     except ResponseError as error:
-        log.warning("redis stream keeps few ids of entries", stream=stream, error=str(error))
+        log.warning(
+            "deduplication window of the stream could not be configured",
+            stream=stream,
+            error=str(error),
+        )
 
 
 def warn_of_readers(link: Link, stream: str) -> None:
-    """Warn when trimming may take entries from readers that have not seen them."""
+    """Warn when trimming may remove entries that consumer groups have not read."""
     try:
         groups = link.ask("XINFO", "GROUPS", stream)
     except ResponseError:
         return
     if groups:
-        log.warning("trimming may remove unread entries", stream=stream, groups=len(groups))
+        log.warning(
+            "stream has consumer groups; trimming may remove unread entries",
+            stream=stream,
+            groups=len(groups),
+        )
 
 
 def _info(link: Link, section: str) -> dict[str, str]:
     try:
         text = link.ask("INFO", section).decode("utf-8", "replace")
     except ResponseError as error:
-        log.info("redis does not describe itself", section=section, error=str(error))
+        log.info("INFO denied; server properties unknown", section=section, error=str(error))
         return {}
     pairs = (line.partition(":") for line in text.splitlines() if ":" in line)
     return {name: value.strip() for name, _, value in pairs}
@@ -106,6 +114,6 @@ def _max_bulk_bytes(link: Link) -> int | None:
     try:
         answer = link.ask("CONFIG", "GET", "proto-max-bulk-len")
     except ResponseError:
-        # Managed servers often forbid it; then their default holds, which is far above ours.
+        # Managed servers often forbid CONFIG; their default is far above our limit.
         return None
     return int(answer[1]) if answer else None

@@ -32,60 +32,75 @@ class RedisSettings(HeaderBusSettings):
     reserved_headers: ClassVar[tuple[str, ...]] = ("data", "key")
 
     url: Secret | None = option(
-        None, "Server as redis://, rediss:// or unix:// URL; it may hold the password."
+        None,
+        "Server as redis://, rediss:// or unix:// URL, with or without password. This, host or "
+        "sentinel-hosts enables Redis.",
     )
-    host: str | None = option(None, "Server; neither this nor a URL: Redis is off.")
+    host: str | None = option(None, "Host of the server.")
     port: int = option(6379, "Port of the server.", minimum=1, maximum=65_535)
-    db: int = option(0, "Number of the database.", minimum=0)
-    username: str | None = option(None, "User to log in as.")
-    password: Secret | None = option(None, "Password to log in with.")
-    tls: bool = option(default=False, help="Encrypt the connections.")
-    tls_ca: Path | None = option(None, "Certificate authorities to trust (PEM).")
-    tls_cert: Path | None = option(None, "Client certificate (PEM).")
-    tls_key: Path | None = option(None, "Key of the client certificate (PEM).")
-    tls_verify: bool = option(default=True, help="Check the server's certificate.")
-    cluster: Switch = option("auto", "Whether the server is a cluster; auto: ask it.")
-    sentinel_hosts: tuple[str, ...] = option(
-        (), "Sentinels that know the master.", metavar="host:port,…"
+    db: int = option(0, "Database number.", minimum=0)
+    username: str | None = option(None, "Username (ACL).")
+    password: Secret | None = option(None, "Password.")
+    tls: bool = option(default=False, help="Use TLS.")
+    tls_ca: Path | None = option(
+        None, "CA certificates to trust, PEM file (default: those of the system)."
     )
-    sentinel_master: str | None = option(None, "Name of the master the sentinels watch.")
+    tls_cert: Path | None = option(None, "Client certificate, PEM file.")
+    tls_key: Path | None = option(None, "Private key of the client certificate, PEM file.")
+    tls_verify: bool = option(default=True, help="Verify the certificate of the server.")
+    cluster: Switch = option("auto", "Whether the server is a Redis Cluster; auto: ask the server.")
+    sentinel_hosts: tuple[str, ...] = option(
+        (), "Sentinels to find the master with.", metavar="host:port,…"
+    )
+    sentinel_master: str | None = option(None, "Name of the master that the sentinels monitor.")
     sentinel_password: Secret | None = option(None, "Password of the sentinels.")
-    stream: str | None = option(None, "Stream of payload cases without a route of their own.")
+    stream: str | None = option(None, "Stream of payload cases that stream-routing does not list.")
     stream_routing: Mapping[str, str] | None = option(
-        None, "Streams of single payload cases.", metavar="payloadCase:stream"
+        None, "Stream per payload case.", metavar="payloadCase:stream"
     )
     key_template: str | None = option(
         None,
-        "Stream by series, such as {{{symbol}}}:trades.",
+        "Stream key template, such as {{{symbol}}}:trades.",
         aliases=("stream_template",),
     )
-    max_length: int = option(0, "Entries kept per stream; 0: all.", minimum=0)
-    max_age_ms: int = option(0, "Age of entries kept; 0: any.", minimum=0)
-    trim_exact: bool = option(default=False, help="Trim to the entry instead of to whole nodes.")
-    data_field: str = option("data", "Field that carries the envelope.", pattern=".+")
-    transaction: bool = option(
-        default=True, help="Add a batch to a stream as a whole or not at all."
+    max_length: int = option(
+        0, "Trim streams to this number of entries (MAXLEN); 0: no trimming.", minimum=0
     )
-    wait_replicas: int = option(0, "Replicas that must have a batch; 0: none.", minimum=0)
-    wait_timeout_ms: int = option(1000, "How long replicas may take.", minimum=1)
+    max_age_ms: int = option(0, "Trim entries older than this (MINID); 0: no trimming.", minimum=0)
+    trim_exact: bool = option(default=False, help="Trim exactly (=) instead of by whole nodes (~).")
+    data_field: str = option("data", "Field with the envelope.", pattern=".+")
+    transaction: bool = option(
+        default=True, help="Add the events of a batch to a stream in one transaction (MULTI/EXEC)."
+    )
+    wait_replicas: int = option(
+        0, "Replicas that must acknowledge a batch (WAIT); 0: none.", minimum=0
+    )
+    wait_timeout_ms: int = option(1000, "Timeout of the acknowledgement by replicas.", minimum=1)
     idempotent: Switch = option(
-        "auto", "Let the server drop repeated entries; auto: where it can (Redis 8.6)."
+        "auto", "Deduplication by the server; auto: if supported (Redis 8.6)."
     )
     entry_id: Literal["auto", "monotonic"] = option(
-        "auto", "Who makes entry ids: the server, or this producer as the only writer."
+        "auto",
+        "Entry ids: auto (by the server), monotonic (by this producer, which must be the only "
+        "writer of the stream).",
     )
     memory_high_water: float = option(
-        0.0, "Share of the server's maxmemory above which to pause; 0: off.", minimum=0, maximum=1
+        0.0,
+        "Stop sending while the server uses more than this fraction of maxmemory; 0: off.",
+        minimum=0,
+        maximum=1,
     )
-    max_batch_size: int = option(500, "Events per batch.", minimum=1)
-    max_batch_bytes: int = option(MIB, "Bytes per batch.", minimum=1)
-    max_batch_delay_ms: int = option(10, "How long a batch waits for more events.", minimum=0)
+    max_batch_size: int = option(500, "Maximum events per batch.", minimum=1)
+    max_batch_bytes: int = option(MIB, "Maximum bytes per batch.", minimum=1)
+    max_batch_delay_ms: int = option(10, "Maximum time to wait for a batch to fill.", minimum=0)
     max_in_flight: int = option(
-        2, "Batches under way at once, of different streams.", minimum=1, maximum=64
+        2, "Maximum batches in flight, for different streams.", minimum=1, maximum=64
     )
-    max_record_bytes: int = option(16 * MIB, "Largest envelope.", minimum=1, maximum=512 * MIB)
-    request_timeout_ms: int = option(5000, "How long a batch may take.", minimum=1)
-    connect_timeout_ms: int = option(5000, "How long connecting may take.", minimum=1)
+    max_record_bytes: int = option(
+        16 * MIB, "Maximum size of an envelope.", minimum=1, maximum=512 * MIB
+    )
+    request_timeout_ms: int = option(5000, "Timeout of sending a batch.", minimum=1)
+    connect_timeout_ms: int = option(5000, "Connect timeout.", minimum=1)
     delivery: DeliveryOverrides = group(DeliveryOverrides, "redis")
 
     @property
@@ -120,14 +135,14 @@ class RedisSettings(HeaderBusSettings):
         if self.url:
             yield from _url_problems(self.url.reveal())
         if self.sentinel_hosts and (self.url or self.host):
-            yield "redis-sentinel-hosts finds the server: give neither redis-url nor redis-host."
+            yield "redis-sentinel-hosts must not be combined with redis-url or redis-host."
         if bool(self.sentinel_hosts) != bool(self.sentinel_master):
             yield "redis-sentinel-hosts and redis-sentinel-master must be given together."
         for text in self.sentinel_hosts:
             if _address(text) is None:
-                yield f'redis-sentinel-hosts: "{text}" is not host:port.'
+                yield f'redis-sentinel-hosts: "{text}" must be host:port.'
         if self.cluster == "on" and self.db:
-            yield "redis-db must be 0 in a cluster."
+            yield "redis-db must be 0 with redis-cluster=on."
 
     def _tls_problems(self) -> Iterable[str]:
         files = {"ca": self.tls_ca, "cert": self.tls_cert, "key": self.tls_key}
@@ -145,7 +160,7 @@ class RedisSettings(HeaderBusSettings):
         if self.data_field in self.static_headers:
             yield f'redis-static-headers cannot override redis-data-field "{self.data_field}".'
         if self.idempotent == "on" and self.entry_id == "monotonic":
-            yield "redis-idempotent needs redis-entry-id=auto."
+            yield "redis-idempotent=on requires redis-entry-id=auto."
         if self.wait_replicas and self.wait_timeout_ms >= self.request_timeout_ms:
             yield "redis-wait-timeout-ms must be below redis-request-timeout-ms."
 
@@ -156,14 +171,14 @@ def _url_problems(url: str) -> Iterable[str]:
         parts = urlsplit(url)
         has_port_without_host = parts.port is not None and not parts.hostname
     except ValueError:
-        yield "redis-url is not a URL with host and port."
+        yield "redis-url must be a URL with host and port."
         return
     if parts.scheme not in _SCHEMES:
         yield "redis-url must start with redis://, rediss:// or unix://."
     elif has_port_without_host:
-        yield "redis-url is not a URL with host and port."
+        yield "redis-url must be a URL with host and port."
     elif unknown := parse_qs(parts.query).keys() - {"db"}:
-        yield f"redis-url: {', '.join(sorted(unknown))} cannot be given in the URL, only db."
+        yield f"redis-url: {', '.join(sorted(unknown))} not allowed in the URL; only db is."
 
 
 def _address(text: str) -> tuple[str, int] | None:

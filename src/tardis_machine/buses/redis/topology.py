@@ -1,4 +1,4 @@
-"""Which server holds a stream: the one given, the master that sentinels name, or by hash slot."""
+"""Finds the server of a stream: a single server, the master of sentinels, or by hash slot."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ log = structlog.get_logger(__name__)
 
 
 class Topology:
-    """Finds the link for a stream and keeps links to all servers in use."""
+    """Finds the connection for a stream and keeps connections to all servers in use."""
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
@@ -28,7 +28,7 @@ class Topology:
         self.is_cluster = settings.cluster == "on"
 
     def open(self) -> Link:
-        """Connect and return a link to a server that answers."""
+        """Connect and return a connection to a server that responds."""
         self.close()
         self._seed = self._make_seed()
         self._seed.connect()
@@ -37,12 +37,12 @@ class Topology:
         return self._seed
 
     def join_cluster(self) -> None:
-        """Go on by slots from now on: the server turned out to be part of a cluster."""
+        """Switch to hash slots: the server turned out to be part of a cluster."""
         self.is_cluster = True
         self.forget()
 
     def forget(self) -> None:
-        """Look anew for masters and slots before the next use."""
+        """Look up masters and slots again before the next use."""
         self._is_stale = True
 
     def link(self, stream: str) -> Link:
@@ -93,7 +93,9 @@ class Topology:
             finally:
                 link.close()
         master = self._settings.sentinel_master
-        raise SinkUnavailableError(f"No sentinel names {master!r}: {'; '.join(failures)}")
+        raise SinkUnavailableError(
+            f"No sentinel knows the master {master!r}: {'; '.join(failures)}"
+        )
 
     def _refresh(self) -> None:
         """Find out what changed; on failure the old knowledge stays and is doubted again."""
@@ -108,7 +110,7 @@ class Topology:
 
     def _load_slots(self) -> None:
         failure: RedisError | None = None
-        # Whoever is connected answers soonest.
+        # Connected servers respond soonest.
         for link in sorted(self._all_links(), key=lambda link: not link.is_connected):
             try:
                 self._keep_slots(link.ask("CLUSTER", "SLOTS"), link)

@@ -1,4 +1,4 @@
-"""`tardis-machine lake check`: are the tables sound?"""
+"""`tardis-machine lake check`: data quality checks."""
 
 from tardis_machine.app.settings.lake_commands import LakeCheckSettings
 from tardis_machine.cli.commands import ExitCode

@@ -15,7 +15,7 @@ def run(settings: LakeQuerySettings) -> int:
     query = Query(settings.lake.root, options.sql)
     if options.format == "parquet":
         if options.output is None:
-            raise SettingsError("--format parquet needs a file. Name it with --output FILE.")
+            raise SettingsError("--format parquet requires a file: set --output.")
         query.write_parquet(options.output)
         return 0
     parts = [query.text() + "\n"] if options.format == "table" else query.lines(options.format)
@@ -30,6 +30,6 @@ def run(settings: LakeQuerySettings) -> int:
 def _check_folder(output: Path | None) -> None:
     if output is not None and not output.absolute().parent.is_dir():
         raise SettingsError(
-            f"--output {output} cannot be written: there is no folder {output.parent}. "
-            "Make it, or name another file."
+            f"--output {output} cannot be written: the directory {output.parent} does not exist. "
+            "Create it, or choose another file."
         )

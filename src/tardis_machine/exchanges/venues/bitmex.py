@@ -232,7 +232,7 @@ class BookMapper(Mapper):
             # Without the final Z, texts with and without a fraction compare by time.
             if timestamp and timestamp != latest and timestamp[:-1] > latest[:-1]:
                 latest = timestamp
-            # An update before the partial names an id whose price nobody knows.
+            # An update before the partial names an id with an unknown price.
             if price is not None:
                 level = BookLevel(price, item.size or 0.0)
                 (bids if item.side == "Buy" else asks).append(level)

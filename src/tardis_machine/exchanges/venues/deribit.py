@@ -220,7 +220,7 @@ class BookMapper(Mapper):
         return (BookMessage, self.map) if tag.startswith("book") else None
 
     def map(self, message: BookMessage, local: str, emit: Emit) -> None:
-        """Emit changed levels; a message without a predecessor starts the book anew."""
+        """Emit changed levels; a message without a predecessor resets the book."""
         data = message.params.data
         emit(
             BookChange(

@@ -26,14 +26,14 @@ def chosen_bus(publishing: PublishingSettings) -> BusSettings:
     if len(found) != 1:
         given = ", ".join(bus.bus for bus in found) or "none"
         raise SettingsError(
-            f"Name exactly one bus to read ({', '.join(sorted(names))}), for example with "
+            f"Set exactly one bus to read ({', '.join(sorted(names))}), for example with "
             f"--files-dir or --kafka-brokers and --kafka-topic. Given: {given}."
         )
     return found[0]
 
 
 def bus_of(settings: BusSettings) -> Bus:
-    """Return what reads a bus; Kafka has none of ours."""
+    """Return the reader of a bus; Kafka uses the connector of Spark."""
     module, _, name = _READERS[settings.bus].partition(":")
     reader: Callable[[BusSettings], Bus] = getattr(
         importlib.import_module(f"tardis_machine.lake.buses.{module}"), name

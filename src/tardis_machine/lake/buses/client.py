@@ -18,7 +18,7 @@ from tardis_machine.lake.buses.positions import Lane, Offset, Position, Range
 
 
 class Span(NamedTuple):
-    """What a lane holds now: all events after `oldest`, up to and including `newest`."""
+    """Available events of a lane: all after `oldest`, up to and including `newest`."""
 
     oldest: Position
     newest: Position
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     events: int
     """How many, at least."""
     is_new_lane: bool = False
-    """The lane was deleted and made anew."""
+    """The lane was deleted and recreated."""
 
 
 class Page(NamedTuple):
@@ -39,7 +39,7 @@ class Page(NamedTuple):
     batch: pa.RecordBatch
     position: Position
     lost: int = 0
-    """Events that should have come before and are gone, as far as the bus tells by the way."""
+    """Events before these that are lost, if the bus reports it while reading."""
 
 
 class Connection(ABC):
@@ -47,7 +47,7 @@ class Connection(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what the connection holds."""
+        """Close the connection."""
 
     def __enter__(self) -> Self:
         return self
@@ -66,23 +66,23 @@ class RangeClient(Connection):
 
     @abstractmethod
     def read(self, wanted: Range) -> Iterator[Page]:
-        """Yield the events of a range in their order; what the bus no longer holds is left out."""
+        """Yield the events of a range in order; events that the bus deleted are skipped."""
 
     def confirmed_loss(self, wanted: Range, missing: int) -> int:
-        """Return how many of the events that a range was expected to hold are really lost."""
+        """Return how many of the expected events of a range are really lost."""
         return missing
 
 
 class BusClient(RangeClient):
-    """Also tells what there is to read, for buses that know their newest position."""
+    """Also reports what is available, for buses that know their newest position."""
 
     @abstractmethod
     def spans(self) -> Mapping[Lane, Span]:
-        """Return what every lane holds now."""
+        """Return the available events of every lane."""
 
     @abstractmethod
     def distance(self, start: Position, end: Position) -> int:
-        """Return how many events lie between two positions, or more where nobody knows."""
+        """Return the number of events between two positions, or an upper bound."""
 
     @abstractmethod
     def advance(self, lane: Lane, start: Position, rows: int) -> Position:
@@ -94,11 +94,11 @@ class BusClient(RangeClient):
 
     @abstractmethod
     def loss(self, lane: Lane, start: Position, span: Span) -> Loss | None:
-        """Say what a lane no longer holds of the events after a position."""
+        """Return the events after a position that a lane has lost."""
 
     @abstractmethod
     def is_before(self, one: Position, other: Position) -> bool:
-        """Say whether one position of a lane lies before another."""
+        """Say whether one position of a lane is before another."""
 
 
 class NumberedClient(BusClient):
@@ -130,7 +130,7 @@ class NumberedClient(BusClient):
 
     @abstractmethod
     def span(self, lane: Lane) -> Span:
-        """Return what one lane holds now."""
+        """Return the available events of one lane."""
 
     def confirmed_loss(self, wanted: Range, missing: int) -> int:
         """Tell what the bus let go from numbers that never were events of ours."""
@@ -151,7 +151,7 @@ class Planner(Connection):
 
     @abstractmethod
     def freeze(self) -> None:
-        """From now on, plan nothing newer than what the bus holds now."""
+        """Plan nothing newer than what is available now."""
 
     @abstractmethod
     def latest(self, start: Offset, max_rows: int | None) -> Offset:
@@ -167,7 +167,7 @@ class Planner(Connection):
 
     @abstractmethod
     def commit(self, end: Offset) -> None:
-        """Take note that all up to an offset will not be asked for again."""
+        """Note that nothing up to an offset is read again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ class ReadPolicy:
     max_rows: int | None = 1_000_000
     """Events per batch; None: all there are."""
     fails_on_loss: bool = True
-    """Stop when events were lost; otherwise log how many and go on."""
+    """Fail when events were lost; otherwise log their number and continue."""
     retry_seconds: float = 60.0
     """How long a bus may be away before reading it fails."""
     rows_per_task: int = 100_000

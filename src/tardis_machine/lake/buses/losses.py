@@ -1,4 +1,4 @@
-"""Events that a bus let go before they were read: refused or counted, never passed over."""
+"""Events that a bus deleted before they were read: an error, or counted and logged."""
 
 import structlog
 
@@ -11,7 +11,7 @@ log = structlog.get_logger(__name__)
 
 
 class Losses:
-    """Counts events that are gone, or refuses to go on without them."""
+    """Counts lost events, or raises an error."""
 
     def __init__(self, policy: ReadPolicy) -> None:
         self._policy = policy
@@ -19,7 +19,7 @@ class Losses:
 
     @property
     def events(self) -> int:
-        """Return how many events are gone, at least."""
+        """Return the number of lost events, at least."""
         return sum(self._events.values())
 
     def report(self, lane: Lane, start: Position, loss: Loss) -> None:
@@ -29,13 +29,13 @@ class Losses:
 
 
 def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
-    """Raise DataLossError, or log the loss where the policy is to go on."""
+    """Raise DataLossError, or log the loss if the policy is to continue."""
     place = f"{lane.stream}, partition {lane.partition}"
     if policy.fails_on_loss:
         reason = (
-            f"{place} was deleted and made anew"
+            f"{place} was deleted and recreated"
             if loss.is_new_lane
-            else f"{place} no longer holds at least {loss.events} events that were not read"
+            else f"{place} deleted at least {loss.events} events before they were read"
         )
         raise DataLossError(loss_text(reason))
     bridge_logs()

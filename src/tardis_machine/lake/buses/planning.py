@@ -16,7 +16,7 @@ from tardis_machine.lake.buses.positions import (
 
 
 class LanePlanner(Planner):
-    """Advances every lane, a fair share of the limit each."""
+    """Advances every lane, each by a fair share of the limit."""
 
     def __init__(self, client: BusClient, policy: ReadPolicy) -> None:
         self._client = client
@@ -74,13 +74,13 @@ class LanePlanner(Planner):
         for lane, last in positions_of(end).items():
             first = known.get(lane, last)
             if self._client.is_before(last, first):
-                # The lane was made anew, and its events are counted from the beginning.
+                # The lane was recreated, and its events are counted from the beginning.
                 first = self._client.spans()[lane].oldest
             found += self._cut(lane, first, last)
         return found
 
     def commit(self, end: Offset) -> None:
-        """Do nothing: the bus keeps everything itself."""
+        """Do nothing: the bus retains the events itself."""
 
     def _cut(self, lane: Lane, start: Position, end: Position) -> list[Range]:
         rows = self._client.distance(start, end)
@@ -101,7 +101,7 @@ class LanePlanner(Planner):
         return start if self._client.is_before(goal, start) else goal
 
     def _after_loss(self, lane: Lane, start: Position, span: Span) -> Position:
-        """Return where a lane can be read on; refuse to skip events unless that is wanted."""
+        """Return where reading of a lane can continue; report lost events."""
         loss = self._client.loss(lane, start, span)
         if loss is None:
             return start

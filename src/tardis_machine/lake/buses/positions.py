@@ -1,8 +1,8 @@
-"""Where a reader is: lanes, ranges, and offsets as Spark keeps them in a checkpoint.
+"""Positions of a reader: lanes, ranges, and offsets in the form of a Spark checkpoint.
 
-A lane is a part of a bus with an order of its own: a Redis stream, a partition of a hub, a shard.
+A lane is the unit of ordering of a bus: a Redis stream, a partition of a hub, a shard.
 A position in a lane means that everything up to it, and itself, has been read. A range holds what
-follows its start, up to and including its end; it stands for the same events for ever.
+follows its start, up to and including its end; it always means the same events.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 Position: TypeAlias = Any
-"""Text, a number, or a dict of them: whatever JSON keeps and the bus understands."""
+"""Text, a number, or a dict of them: a JSON value that the bus understands."""
 
 Offset: TypeAlias = dict[str, dict[str, Position]]
 """Positions by stream and partition, as they stand in the checkpoint."""
@@ -20,7 +20,7 @@ LOST = "_lost"
 
 
 class Lane(NamedTuple):
-    """A stream, and the part of it that has an order of its own."""
+    """A stream and its partition: the unit of ordering."""
 
     stream: str
     partition: str = "0"
@@ -34,7 +34,7 @@ class Range:
     start: Position
     end: Position
     rows: int | None
-    """How many events it holds, if nothing is lost; None: only reading tells."""
+    """Number of events, if nothing is lost; None: unknown before reading."""
 
 
 def positions_of(offset: Offset) -> dict[Lane, Position]:
@@ -47,7 +47,7 @@ def positions_of(offset: Offset) -> dict[Lane, Position]:
 
 
 def offset_of(positions: Mapping[Lane, Position]) -> Offset:
-    """Return positions as Spark keeps them, always in the same order."""
+    """Return positions as the JSON of a checkpoint, always in the same order."""
     offset: Offset = {}
     # Spark compares offsets as text.
     for lane, position in sorted(positions.items()):
@@ -56,12 +56,12 @@ def offset_of(positions: Mapping[Lane, Position]) -> Offset:
 
 
 def with_loss(offset: Offset | None, events: int) -> Offset | None:
-    """Return a report of the newest positions that also says how many events are gone."""
+    """Return a report of the newest positions and the number of lost events."""
     return offset if not events else {**(offset or {}), LOST: {"events": events}}
 
 
 def fair_shares(wanted: Mapping[Lane, int], limit: int | None) -> dict[Lane, int]:
-    """Divide a limit among lanes: small wishes in full, the others get equal parts of the rest."""
+    """Divide a limit among lanes: small ones in full, the others get equal parts of the rest."""
     if limit is None or sum(wanted.values()) <= limit:
         return dict(wanted)
     shares, left = {}, limit

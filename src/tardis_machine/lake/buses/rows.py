@@ -32,7 +32,7 @@ class RowForm:
 
 
 RECORDS = RowForm(SPARK_SCHEMA)
-"""Records as a bus holds them."""
+"""Records as stored by a bus."""
 
 _TIME = ARROW_SCHEMA.field("bus_ts").type
 
@@ -50,7 +50,7 @@ def make_rows(
         bus: Name of the bus.
         lane: Where the events were read.
         positions: Place of each event in the lane, as text or numbers.
-        times: When the bus took each event, as Arrow timestamps of any unit.
+        times: When the bus stored each event, as Arrow timestamps of any unit.
         envelopes: The bytes of each event; null where it has none.
     """
     count = len(envelopes)

@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 def read_bus(
     spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS
 ) -> DataFrame:
-    """Return all events that a bus holds now."""
+    """Return all events in a bus now."""
     return spark.read.format(register(spark, bus, policy, form)).load()
 
 
@@ -54,7 +54,7 @@ def stream_bus(
 
 def register(spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = RECORDS) -> str:
     """Make a bus known to Spark and return the format to name."""
-    # Spark refuses a name that another session of the process has registered.
+    # Spark rejects a name that another session of the process has registered.
     format_ = f"tardis-machine-{bus.name}-{secrets.token_hex(4)}"
     # Pickled by value because it is made here; it only refers to classes that executors import.
     members: dict[str, Any] = {"bus": bus, "policy": policy, "form": form, "format": format_}
@@ -65,7 +65,7 @@ def register(spark: SparkSession, bus: Bus, policy: ReadPolicy, form: RowForm = 
 
 
 class BusSource(DataSource):
-    """What Spark knows a bus by; subclasses hold the bus itself."""
+    """The data source that Spark registers; subclasses add the bus."""
 
     bus: ClassVar[Bus]
     policy: ClassVar[ReadPolicy]
@@ -115,7 +115,7 @@ class BatchReader(DataSourceReader):
         with self._bus.planner(self._policy) as planner:
             planner.freeze()
             start = planner.begin()
-            # A lane may only show when another one is read to its end.
+            # A lane may only appear when another one is read to its end.
             while (end := planner.latest(start, None)) != start:
                 ranges += planner.ranges(start, end)
                 start = end
@@ -171,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _rows(self._bus, self._policy, self._form, partition.wanted)
 
     def commit(self, end: Offset) -> None:
-        """Let go of what is only kept for a batch that is now written."""
+        """Delete what was kept for a batch that is now written."""
         self._planned(lambda planner: planner.commit(end))
 
     def stop(self) -> None:
@@ -221,7 +221,7 @@ class Pauses:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, after something succeeded."""
+        """Reset, after a success."""
         self._deadline: float | None = None
         self._pause = FIRST_PAUSE_SECONDS
 

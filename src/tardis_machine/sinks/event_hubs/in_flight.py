@@ -1,4 +1,4 @@
-"""Sending the events of one link, batch after batch, in a thread that can be left behind."""
+"""Sending the events of one link, batch after batch, in a thread that can be abandoned."""
 
 import threading
 import time
@@ -61,7 +61,7 @@ class Shipment(threading.Thread):
 
     @property
     def is_late(self) -> bool:
-        """Say whether the batch at hand has had its time."""
+        """Say whether the current batch has timed out."""
         return time.monotonic() > self.deadline
 
     def begin(self) -> None:
@@ -83,7 +83,7 @@ class Shipment(threading.Thread):
             self._on_end(self)
 
     def results(self) -> dict[int, Result]:
-        """Return all outcomes; of what is still on its way nobody knows whether it was stored."""
+        """Return all outcomes; those of events in flight are unknown."""
         results = dict(self._results)
         unknown = {place for place, _ in self._on_its_way}
         for group in self._groups:
@@ -143,7 +143,7 @@ class Shipment(threading.Thread):
             self._results[place] = result
 
     def _settle_rest(self, result: Result) -> None:
-        """Give the groups that were not begun the same result: their link is the same."""
+        """Give the groups that were not started the same result: they share the link."""
         for group in self._groups:
             for place, _ in group.members:
                 self._results.setdefault(place, _for_the_rest(result))

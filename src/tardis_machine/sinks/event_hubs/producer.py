@@ -48,7 +48,7 @@ class Hub:
         wanted = self._settings.max_batch_bytes
         if wanted > link_bytes:
             log.warning(
-                "event-hubs-max-batch-bytes is above the maximum of the link",
+                "event-hubs-max-batch-bytes exceeds the maximum of the link; using the maximum",
                 hub=self.name,
                 maximum=link_bytes,
             )

@@ -1,4 +1,4 @@
-"""The Event Hubs sink, on azure-eventhub: AMQP batches, each stored or refused as a whole."""
+"""The Event Hubs sink, on azure-eventhub: AMQP batches, each stored or rejected as a whole."""
 
 import queue
 import time
@@ -47,7 +47,7 @@ class EventHubsSink:
         self._is_open = False
 
     def open(self) -> None:
-        """Log in and open a link to the hub of the settings."""
+        """Authenticate and open a link to the hub of the settings."""
         self.close(_CLOSE_SECONDS)
         if self._credential is None:
             self._credential = make_credential(self._settings)
@@ -83,7 +83,7 @@ class EventHubsSink:
         """Do nothing: the client has no work of its own, and reopens links that were detached."""
 
     def close(self, seconds: float) -> None:
-        """Close the clients; one that hangs is left behind."""
+        """Close the clients; abandon one that does not respond."""
         self._is_open = False
         hubs, self._hubs = self._hubs, {}
         deadline = time.monotonic() + seconds
@@ -132,7 +132,7 @@ class EventHubsSink:
             raise
 
     def _ship(self, links: Sequence[tuple[Hub, Sequence[Group]]]) -> dict[int, Result]:
-        """Send on several links at once; leave those behind that hang."""
+        """Send on several links concurrently; abandon those that do not respond."""
         ended: queue.SimpleQueue[Shipment] = queue.SimpleQueue()
         waiting = [self._shipment(hub, groups, ended) for hub, groups in reversed(links)]
         running: set[Shipment] = set()
@@ -176,7 +176,7 @@ class EventHubsSink:
         except queue.Empty:
             late = [shipment for shipment in running if shipment.is_late]
             for shipment in late:
-                log.warning("client hangs and is replaced", hub=shipment.hub.name)
+                log.warning("client not responding; replaced", hub=shipment.hub.name)
                 shipment.hub.is_discarded = True
             return late
 

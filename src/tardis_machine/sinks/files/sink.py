@@ -48,9 +48,9 @@ class FilesSink:
         try:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SinkError(f"{self._root} cannot be made: {error.strerror}.") from error
+            raise SinkError(f"{self._root} cannot be created: {error.strerror}.") from error
         if not os.access(self._root, os.W_OK):
-            raise SinkError(f"{self._root} cannot be written to.")
+            raise SinkError(f"{self._root} is not writable.")
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
         """Append events to their streams: one block and one flush per stream."""
@@ -122,7 +122,7 @@ class FilesSink:
                 keep_seconds=settings.retention_age_ms / 1000,
             )
             if removed:
-                log.info("old segments removed", stream=stream, segments=len(removed))
+                log.info("segments deleted by retention", stream=stream, segments=len(removed))
 
     def _close_writers(self) -> None:
         while self._writers:

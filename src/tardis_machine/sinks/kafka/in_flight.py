@@ -117,7 +117,7 @@ def results_of(
 
 
 def _blamed(reported: Mapping[str, Result]) -> dict[str, Result]:
-    """Mark records that were refused together: one of them is to blame, perhaps not all."""
+    """Mark records that were rejected together: at least one of them is invalid."""
     bad = {name: r for name, r in reported.items() if r.outcome is Outcome.BAD_RECORD}
     if len(bad) < 2:
         return dict(reported)

@@ -29,7 +29,7 @@ _CALLS_IN_QUEUE = 10
 _MIN_QUEUE_KBYTES = 65_536
 _KIB = 1024
 
-_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "librdkafka takes no more records now")
+_FULL = Result(Outcome.TRANSIENT, Reason.QUEUE_FULL, "the queue of librdkafka is full")
 _SLICE_SECONDS = 0.1
 _PATIENCE_SECONDS = 3.0
 """How long to wait while no broker can be reached: librdkafka takes a second or two to connect
@@ -156,14 +156,16 @@ class EventProducer:
             log.debug("kafka producer closed in a fatal state", error=str(error))
 
     def _give_up(self, error: KafkaException, *, is_over: bool) -> None:
-        """Raise when a broker refused us or no broker will answer."""
+        """Raise when a broker rejected the authentication or no broker responds."""
         listener, where = self.listener, self._brokers
         if listener.is_refused:
-            text = f"Kafka at {where} refused the login: {listener.last_error}"
+            text = f"Kafka at {where} rejected the authentication: {listener.last_error}"
             raise SinkError(text) from None
         if is_over or listener.is_cut_off:
             said = listener.last_error or listener.hidden(error.args[0].str())
-            raise SinkUnavailableError(f"No Kafka broker at {where} answered: {said}") from None
+            raise SinkUnavailableError(
+                f"No response from a Kafka broker at {where}: {said}"
+            ) from None
 
     def _hand_over(
         self, events: Sequence[Event], flight: Flight, deadline: float
@@ -186,7 +188,7 @@ class EventProducer:
         return refused
 
     def _produce(self, events: Iterable[Event], flight: Flight) -> None:
-        """Give events to librdkafka until it refuses one; `flight` has those it took."""
+        """Pass events to librdkafka until it rejects one; `flight` has those it accepted."""
         produce, report, take = self.client.produce, flight.report, flight.events.append
         headers, prefixes, stamp = self._headers, self._prefixes, self._stamp
         for event in events:
@@ -230,6 +232,9 @@ class EventProducer:
         try:
             work(seconds)
         except _FAILURES as error:
-            log.warning("kafka producer lost", error=self.listener.hidden(str(error)))
+            log.warning(
+                "kafka producer failed; it will be recreated",
+                error=self.listener.hidden(str(error)),
+            )
             self.is_lost = True
         return not self.is_lost

@@ -26,8 +26,10 @@ from tardis_machine.sinks.schema_registry import PREFIX_BYTES
 
 log = structlog.get_logger(__name__)
 
-_LOST = Result(Outcome.CLIENT_LOST, Reason.FATAL_ERROR, "the producer cannot be used any more")
-_LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no report within the request timeout")
+_LOST = Result(Outcome.CLIENT_LOST, Reason.FATAL_ERROR, "the producer had a fatal error")
+_LATE = Result(
+    Outcome.AMBIGUOUS, Reason.TIMEOUT, "no delivery report within kafka-request-timeout-ms"
+)
 
 _LATE_SECONDS = 0.5
 """How long a call waits for events that already had their time in an earlier one."""
@@ -186,9 +188,9 @@ class KafkaSink:
 
 def _warn_of_risks(settings: KafkaSettings) -> None:
     if settings.acks_number == 0:
-        log.warning("kafka-acks is none: records may be lost without notice")
+        log.warning("kafka-acks is none: records may be lost silently")
     if settings.timestamp != "publish":
         log.warning(
-            "brokers delete records by their time: replays of old data may not stay",
+            "retention uses the record timestamp: brokers may delete replayed records at once",
             kafka_timestamp=settings.timestamp,
         )

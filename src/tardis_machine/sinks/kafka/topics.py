@@ -82,7 +82,11 @@ class Topics:
         """Warn when brokers would count two topics under one metric."""
         twin = self._folded.setdefault(topic.replace(".", "_"), topic)
         if twin != topic:
-            log.warning("topics differ only in . and _", topic=topic, other=twin)
+            log.warning(
+                "topic names collide in broker metrics: they differ only in . and _",
+                topic=topic,
+                other=twin,
+            )
 
 
 def _refused(error: KafkaError) -> Result:

@@ -22,7 +22,7 @@ class Lane:
     Args:
         stream: Where they go.
         records: In their order.
-        shards: Of the stream; None: nobody knows them, so nothing is slowed down.
+        shards: Of the stream; None: unknown, so there is no rate limit.
         leading: How many of the first records failed before and share no call with the others.
     """
 
@@ -41,7 +41,7 @@ class Lane:
         return None if self.shards is None else self.shards.bucket(record.hash_key)
 
     def note(self, record: Record, result: Result) -> None:
-        """Take note that the service refused a record for the rate of its shard."""
+        """Note that the service throttled the shard of a record."""
         bucket = self.bucket(record)
         if result.reason is Reason.THROTTLED and bucket is not None:
             bucket.empty()

@@ -11,7 +11,7 @@ BYTES_PER_SECOND = 1_048_576.0
 
 
 class Bucket:
-    """What one shard still takes: its limits of one second, refilled all the time."""
+    """Token bucket of one shard: its limits per second, refilled continuously."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -31,7 +31,7 @@ class Bucket:
         return True
 
     def empty(self) -> None:
-        """Take note that the service found the shard to be at its limit."""
+        """Note that the service throttled the shard."""
         self._refill()
         self._records = min(self._records, 0.0)
         self._bytes = min(self._bytes, 0.0)

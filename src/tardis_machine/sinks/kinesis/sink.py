@@ -1,6 +1,6 @@
-"""The Kinesis sink, on aiobotocore: PutRecords, with the order of each key under our own control.
+"""The Kinesis sink, on aiobotocore: PutRecords, with ordering per key by this sink.
 
-PutRecords stores some records of a call and refuses others. What was refused goes back to the
+PutRecords stores some records of a call and rejects others. Rejected records go back to the
 outbox, and nothing of the same key is sent before it.
 """
 
@@ -71,7 +71,7 @@ class KinesisSink:
         self._client: KinesisClient | None = None
 
     def open(self) -> None:
-        """Make a client and see whether the service takes our credentials."""
+        """Make a client and check the credentials."""
         self._loop.run(self._end(_CLOSE_SECONDS))
         try:
             self._client = self._loop.run(self._open())
@@ -113,12 +113,16 @@ class KinesisSink:
             async with asyncio.timeout(seconds):
                 await client.close()
         except TimeoutError:
-            log.debug("connections did not close in time")
+            log.debug("timeout while closing connections")
 
     async def _send(self, client: KinesisClient, events: Sequence[Event]) -> list[Result]:
         if client.is_expiring:
             return [
-                Result(Outcome.CLIENT_LOST, Reason.EXPIRED_TOKEN, "the role is assumed again")
+                Result(
+                    Outcome.CLIENT_LOST,
+                    Reason.EXPIRED_TOKEN,
+                    "the credentials of the role are renewed",
+                )
             ] * (len(events))
         refusals = await self._find_streams(client.api, events)
         plan = self._plan(events, refusals)
@@ -220,7 +224,7 @@ class KinesisSink:
     def _read(self, call: Call, answer: dict[str, Any]) -> list[Result]:
         """Return the results of the records of a call."""
         stored = answer["Records"]
-        log.debug("records put", stream=call.stream, records=len(stored), last=stored[-1])
+        log.debug("PutRecords succeeded", stream=call.stream, records=len(stored), last=stored[-1])
         if not answer.get("FailedRecordCount"):
             return [OK] * len(stored)
         results = []
@@ -251,13 +255,13 @@ class KinesisSink:
         try:
             await self._streams.notice(api, stream, shard_ids)
         except FAILURES as error:
-            log.debug("shards were not listed", stream=stream, error=describe(error))
+            log.debug("ListShards failed", stream=stream, error=describe(error))
 
 
 async def _probe(api: Any) -> None:
-    """Make the cheapest call; who may put records need not be allowed to make it."""
+    """Check the credentials with a cheap call, for which permission is not required."""
     try:
         await api.list_streams(Limit=1)
     except ClientError as error:
         if code_of(error) not in DENIED and not is_passing(error):
-            raise SinkError(f"Kinesis refuses the credentials: {describe(error)}") from error
+            raise SinkError(f"Kinesis rejected the credentials: {describe(error)}") from error

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 _KIB = 1024
 _LOOK_AGAIN_SECONDS = 60.0
-"""When to ask again for what the service did not tell."""
+"""When to repeat a lookup that was denied."""
 _RELIST_SECONDS = 5.0
 """Shards of one stream are listed at most so often."""
 _POLL_SECONDS = 0.1
@@ -115,7 +115,9 @@ class Streams:
         if code_of(error) not in DENIED:
             return refusal
         log.warning(
-            "stream is not described: its limits are unknown", stream=name, error=describe(error)
+            "DescribeStreamSummary denied; shard limits unknown",
+            stream=name,
+            error=describe(error),
         )
         self._known[name] = Stream(
             address=stream_argument(name),
@@ -137,7 +139,7 @@ class Streams:
                 page = await api.list_shards(NextToken=page["NextToken"])
                 found += page["Shards"]
         except ClientError as error:
-            log.warning("shards are not listed: calls are not paced", error=describe(error))
+            log.warning("ListShards failed; calls are not rate limited", error=describe(error))
             stream.look_again_at = time.monotonic() + _LOOK_AGAIN_SECONDS
             return
         stream.shards = Shards(found, rate)

@@ -26,7 +26,9 @@ from tardis_machine.sinks.nats.wire import Wire, make_wire
 
 log = structlog.get_logger(__name__)
 
-CUT = Result(Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection ended before the answer")
+CUT = Result(
+    Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection was lost before the acknowledgement"
+)
 
 _RECONNECT_WAIT_SECONDS = 0.01
 
@@ -44,7 +46,7 @@ class Connection:
         self.is_lost = False
         self.last_error = ""
         self.violation = ""
-        """The last thing that the servers forbade us."""
+        """The last permissions violation that the server reported."""
 
     async def open(self, *, is_fast: bool | None = None) -> None:
         """Connect and subscribe; SinkUnavailableError or SinkError when that fails."""
@@ -62,7 +64,9 @@ class Connection:
         except (OSError, TimeoutError, ValueError, nats.errors.Error) as error:
             raise self._explained(error) from error
         if self.violation:
-            raise SinkError(f"NATS refuses the inbox for acknowledgements: {self.violation}")
+            raise SinkError(
+                f"NATS denied the subscription to the inbox for acknowledgements: {self.violation}"
+            )
 
     async def round_trip(self) -> None:
         """Return when the servers have read all that was handed over."""
@@ -115,7 +119,7 @@ class Connection:
 
     @property
     def refusal(self) -> Result:
-        """Return the result of events that the servers do not let us publish."""
+        """Return the result of events that the permissions do not allow."""
         return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHORIZED, self.violation)
 
     def _explained(self, error: Exception) -> SinkError:
@@ -128,7 +132,7 @@ class Connection:
             word in lowered for word in LOGIN_REFUSALS
         )
         if is_refused or isinstance(error, ssl.SSLCertVerificationError | ValueError):
-            return SinkError(f"NATS refuses the connection: {text}")
+            return SinkError(f"NATS rejected the connection: {text}")
         return SinkUnavailableError(f"NATS is not reachable: {text}")
 
 

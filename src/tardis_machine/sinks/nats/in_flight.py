@@ -8,9 +8,9 @@ from tardis_machine.sinks.base import Event
 
 
 class Window:
-    """Numbered events on their way, each waiting for its answer.
+    """Numbered events in flight, each waiting for its acknowledgement.
 
-    Numbers go on from window to window, so that a late answer meets nobody.
+    Numbers continue from window to window, so that a late acknowledgement is ignored.
     """
 
     def __init__(self, events: Sequence[Event], first: int) -> None:

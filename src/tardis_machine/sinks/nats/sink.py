@@ -26,10 +26,10 @@ from tardis_machine.sinks.private_loop import PrivateLoop
 
 log = structlog.get_logger(__name__)
 
-_LOST = Result(Outcome.CLIENT_LOST, Reason.CONNECTION_LOST, "the connection has ended")
-_LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no answer within the ack timeout")
+_LOST = Result(Outcome.CLIENT_LOST, Reason.CONNECTION_LOST, "the connection is closed")
+_LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no acknowledgement within nats-ack-timeout-ms")
 _NO_LEADER = Result(
-    Outcome.TRANSIENT, Reason.NO_LEADER, "the stream took events of this subject before"
+    Outcome.TRANSIENT, Reason.NO_LEADER, "no responders, but the stream stored this subject before"
 )
 
 _CLOSE_SECONDS = 2.0
@@ -74,7 +74,7 @@ class NatsSink:
         """Connect, and create the stream when that is wanted."""
         self._loop.run(self._end(_CLOSE_SECONDS))
         if self._settings.mode == "core":
-            log.warning("nats-mode is core: events may be lost without notice")
+            log.warning("nats-mode is core: events may be lost silently")
         self._loop.run(self._open())
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
@@ -218,7 +218,7 @@ class NatsSink:
         if event.attempts and is_due and now - event.enqueued_at > _DUPLICATE_WINDOW_SECONDS:
             self._warned_at = now
             log.warning(
-                "events are sent again after the duplicate window of streams",
+                "retries are older than the deduplication window; duplicates are possible",
                 age_seconds=round(now - event.enqueued_at),
             )
 

@@ -22,16 +22,18 @@ async def create_stream(client: Client, settings: NatsSettings) -> None:
     except NotFoundError:
         await _add(context, settings)
     except (nats.errors.Error, TimeoutError) as error:
-        raise SinkUnavailableError(f"NATS does not describe stream {name!r}: {error}") from error
+        raise SinkUnavailableError(f"NATS stream info of {name!r} failed: {error}") from error
 
 
 async def _add(context: nats.js.JetStreamContext, settings: NatsSettings) -> None:
     try:
         await context.add_stream(_config(settings))
     except APIError as error:
-        raise SinkError(f"NATS refuses to create stream {settings.stream!r}: {error}") from error
+        raise SinkError(
+            f"NATS rejected the creation of stream {settings.stream!r}: {error}"
+        ) from error
     except (nats.errors.Error, TimeoutError) as error:
-        raise SinkUnavailableError(f"NATS did not create the stream: {error}") from error
+        raise SinkUnavailableError(f"NATS stream could not be created: {error}") from error
     log.info("stream created", stream=settings.stream, subjects=settings.wanted_subjects)
 
 

@@ -23,11 +23,17 @@ from tardis_machine.sinks.redis.records import EntryWriter
 _MULTI = pack(("MULTI",))
 _EXEC = pack(("EXEC",))
 _TOO_LARGE = Result(
-    Outcome.BAD_RECORD, Reason.TOO_LARGE, "the server takes no argument of this size"
+    Outcome.BAD_RECORD, Reason.TOO_LARGE, "larger than proto-max-bulk-len of the server"
 )
-_UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "the server hung up because of another event")
-_NO_TIME = Result(Outcome.TRANSIENT, Reason.TIMEOUT, "other servers took all of the time")
-_TOO_FEW = Result(Outcome.AMBIGUOUS, Reason.TOO_FEW_REPLICAS, "too few replicas had it in time")
+_UNSENT = Result(
+    Outcome.TRANSIENT, Reason.NOT_SENT, "the server closed the connection because of another event"
+)
+_NO_TIME = Result(
+    Outcome.TRANSIENT, Reason.TIMEOUT, "timeout before it was sent: other servers were slow"
+)
+_TOO_FEW = Result(
+    Outcome.AMBIGUOUS, Reason.TOO_FEW_REPLICAS, "too few replicas acknowledged it in time"
+)
 
 
 @dataclass

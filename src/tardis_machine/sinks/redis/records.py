@@ -33,7 +33,7 @@ class EntryIds:
         self._newest[stream] = newest
 
     def forget(self, stream: str) -> None:
-        """Ask for the newest id again, because somebody else wrote to the stream."""
+        """Ask for the newest id again, because another producer wrote to the stream."""
         self._newest.pop(stream, None)
 
     def give(self, stream: str, event: Event) -> bytes:
@@ -64,7 +64,7 @@ class EntryWriter:
 
     Args:
         is_idempotent: name every event to the server, so that it drops repeated ones.
-        ids: who gives entry ids; None: the server.
+        ids: source of entry ids; None: the server.
     """
 
     def __init__(

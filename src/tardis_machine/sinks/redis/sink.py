@@ -37,11 +37,14 @@ from tardis_machine.sinks.redis.records import EntryIds, EntryWriter
 log = structlog.get_logger(__name__)
 
 _TOO_LARGE = Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, "larger than redis-max-record-bytes")
-_UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "there was no server for it")
+_UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "no server for the hash slot")
 _FULL = Result(
-    Outcome.TRANSIENT, Reason.MEMORY_HIGH_WATER, "the server is nearly full", PAUSE_SECONDS
+    Outcome.TRANSIENT,
+    Reason.MEMORY_HIGH_WATER,
+    "used memory is above redis-memory-high-water",
+    PAUSE_SECONDS,
 )
-_OUTRUN = Result(Outcome.TRANSIENT, Reason.ENTRY_ID_BEHIND, "somebody else writes to the stream")
+_OUTRUN = Result(Outcome.TRANSIENT, Reason.ENTRY_ID_BEHIND, "another producer writes to the stream")
 _PASSED = (Outcome.OK, Outcome.BAD_RECORD)
 """Outcomes after which the next events of a stream may go."""
 _CACHED_STREAMS = 131_072
@@ -77,7 +80,7 @@ class RedisSink:
         except RedisError as error:
             is_hopeless = not_connected(error).outcome is Outcome.BAD_DESTINATION
             kind = SinkError if is_hopeless else SinkUnavailableError
-            raise kind(f"Redis cannot be used: {error}") from None
+            raise kind(f"Redis connection failed: {error}") from None
         self._adapt(facts)
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
@@ -121,7 +124,7 @@ class RedisSink:
         wanted = self._settings.idempotent
         if wanted == "on" and not facts.knows_idempotence:
             version = ".".join(map(str, facts.version)) or "unknown"
-            raise SinkError(f"redis-idempotent=on needs Redis 8.6; the server has {version}.")
+            raise SinkError(f"redis-idempotent=on requires Redis 8.6; the server has {version}.")
         self._is_idempotent = wanted != "off" and self._ids is None and facts.knows_idempotence
         self._writer = EntryWriter(
             self._settings, self._delivery, is_idempotent=self._is_idempotent, ids=self._ids
@@ -153,7 +156,7 @@ class RedisSink:
                 continue
             exchange = exchanges.setdefault(id(link), Exchange(link, self._settings))
             exchange.batches.append(batch)
-        # A server that must be connected to may keep us waiting: the others go first.
+        # Connecting may take long: servers that are connected go first.
         return sorted(exchanges.values(), key=lambda exchange: not exchange.link.is_connected)
 
     def _ready_link(self, stream: str) -> tuple[Link | None, Result | None]:

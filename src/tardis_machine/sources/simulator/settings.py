@@ -1,4 +1,4 @@
-"""What to simulate."""
+"""Settings of the simulator."""
 
 import re
 from dataclasses import dataclass
@@ -17,25 +17,27 @@ class SimulatorSettings:
     """What to simulate, and where to write it."""
 
     out: Path = option(
-        Path("simulated"), "Folder to write to; afterwards it serves as a cache directory."
+        Path("simulated"), "Directory to write to; use it as --cache-dir afterwards."
     )
-    start: str = option("2024-03-01", "First minute, in UTC.", metavar="time")
-    minutes: int = option(10, "How many minutes to write.", minimum=1)
-    seed: int = option(1, "Same seed, same bytes.")
+    start: str = option("2024-03-01", "First minute to simulate, UTC.", metavar="time")
+    minutes: int = option(10, "Minutes to simulate.", minimum=1)
+    seed: int = option(1, "Random seed; the same seed gives the same bytes.")
     exchanges: tuple[str, ...] = option(
-        (), "Exchanges to simulate; none: all that can be simulated.", aliases=("exchange",)
+        (), "Exchanges to simulate (default: all supported).", aliases=("exchange",)
     )
     symbols: tuple[str, ...] = option(
         (),
-        "Symbols for every exchange, or for one as exchange:symbol; none: those of each exchange.",
+        "Symbols for every exchange, or for one as exchange:symbol (default: a list per exchange).",
     )
     rate: float = option(
         50.0,
-        "Messages per second and symbol, on average; options get less.",
+        "Average messages per second and symbol; fewer for options.",
         maximum=MAX_MESSAGES_PER_SECOND,
     )
-    with_gaps: bool = option(False, "Lose the connection every third minute, as recorders do.")
-    crossed: bool = option(False, "Leave out some book changes, so that rebuilt books cross.")
+    with_gaps: bool = option(False, "Add a disconnect to every third minute.")
+    crossed: bool = option(
+        False, "Omit some book changes, so that rebuilt order books become crossed."
+    )
 
     @property
     def start_us(self) -> int:
@@ -69,7 +71,7 @@ class SimulatorSettings:
 
     def _symbol_problems(self) -> list[str]:
         return [
-            f"symbol {text!r} may only hold letters, digits, '.', '_' and '-'."
+            f"symbol {text!r} may only contain letters, digits, '.', '_' and '-'."
             for text in self.symbols
             if not _SYMBOL.fullmatch(text.rpartition(":")[2])
         ]

@@ -107,8 +107,14 @@ def test_value_may_be_a_negative_number_or_anything_after_an_equals_sign() -> No
         (["--no-debug"], "Unknown option '--no-debug'. Did you mean '--debug'?"),
         (["-x"], "Unknown option '-x'."),
         (["--debug=false"], "Option '--debug' does not take a value."),
-        (["--port"], "Option '--port' needs a value; '--port=…' gives any text."),
-        (["--port", "--debug"], "Option '--port' needs a value; '--port=…' gives any text."),
+        (
+            ["--port"],
+            "Option '--port' requires a value; use '--port=…' for one that starts with a dash.",
+        ),
+        (
+            ["--port", "--debug"],
+            "Option '--port' requires a value; use '--port=…' for one that starts with a dash.",
+        ),
         (["stray"], "Unexpected argument 'stray'."),
         (
             ["--kafka-acks", "2"],

@@ -49,13 +49,13 @@ def test_nothing_given_is_off_and_valid() -> None:
         ),
         (
             {"connection_string": Secret("Endpoint=sb://x;SharedAccessKey=s3cret")},
-            "event-hubs-connection-string must hold Endpoint=sb://",
+            "event-hubs-connection-string must contain Endpoint=sb://",
         ),
         (
             {"connection_string": Secret("SharedAccessSignature=s3cret")},
-            "event-hubs-connection-string must hold Endpoint=sb://",
+            "event-hubs-connection-string must contain Endpoint=sb://",
         ),
-        ({"connection_string": Secret("s3cret")}, "event-hubs-connection-string must hold"),
+        ({"connection_string": Secret("s3cret")}, "event-hubs-connection-string must contain"),
         (
             {"namespace": "ns.servicebus.windows.net"},
             "Give event-hubs-connection-string or event-hubs-namespace, not both.",
@@ -64,7 +64,7 @@ def test_nothing_given_is_off_and_valid() -> None:
             {"connection_string": None, "namespace": "a b"},
             "event-hubs-namespace must be a host",
         ),
-        ({"event_hub_name": "a/b"}, 'event-hubs-event-hub-name: "a/b" is not a hub'),
+        ({"event_hub_name": "a/b"}, 'event-hubs-event-hub-name: "a/b" is not a valid hub name'),
         (
             {"event_hub_routing": {"nope": "x"}},
             "Unknown payload case(s) for event-hubs-event-hub-routing: nope.",
@@ -75,7 +75,7 @@ def test_nothing_given_is_off_and_valid() -> None:
         ),
         (
             {"transport": "kafka", "custom_endpoint": "x"},
-            "event-hubs-custom-endpoint has no use with transport kafka.",
+            "event-hubs-custom-endpoint has no effect with event-hubs-transport=kafka; remove it.",
         ),
         (
             {"transport": "kafka", "connection_string": None, "namespace": "n.x"},
@@ -180,7 +180,7 @@ class WithoutClient(EventHubsSettings):
 def test_missing_client_names_the_line_that_installs_it() -> None:
     (problem,) = missing_client(WithoutClient(**ON))
     assert problem == (
-        "Event Hubs publishing needs 'no_such_package.module'. "
+        "Event Hubs publishing requires 'no_such_package.module'. "
         "Run: pip install 'tardis-machine[event-hubs]'"
     )
 

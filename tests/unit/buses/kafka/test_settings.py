@@ -39,7 +39,7 @@ def test_schemes_of_brokers_are_dropped() -> None:
 
 @pytest.mark.parametrize("broker", ["nowhere", "a:b", "a:1/path", ":9092"])
 def test_broker_without_host_and_port_is_refused(broker: str) -> None:
-    assert problems(brokers=(broker,)) == (f'kafka-brokers: "{broker}" is not host:port.',)
+    assert problems(brokers=(broker,)) == (f'kafka-brokers: "{broker}" must be host:port.',)
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "ä", "x" * 250])
@@ -68,7 +68,7 @@ def test_idempotence_follows_acks(
 
 
 def test_more_requests_than_brokers_can_order_are_refused() -> None:
-    expected = "kafka-max-in-flight must be at most 5 with idempotence."
+    expected = "kafka-max-in-flight must be at most 5 when idempotent."
     assert problems(max_in_flight=6) == (expected,)
     assert KafkaSettings(**ON, acks="leader", max_in_flight=6).requests_in_flight == 6
 
@@ -112,7 +112,7 @@ def test_protocol_follows_the_other_options(options: dict[str, Any], protocol: s
             {"sasl_mechanism": "scram-sha-256", "sasl_username": "u"},
             "kafka-sasl-username and kafka-sasl-password are required with kafka-sasl-mechanism.",
         ),
-        ({"security_protocol": "sasl_ssl"}, "kafka-security-protocol=sasl_ssl needs"),
+        ({"security_protocol": "sasl_ssl"}, "kafka-security-protocol=sasl_ssl requires"),
         ({"security_protocol": "plaintext", "ssl": True}, "kafka-ssl contradicts"),
         ({"ssl_ca": Path("missing.pem")}, "kafka-ssl-ca: missing.pem is not a file."),
         ({"ssl_cert": Path(__file__)}, "kafka-ssl-cert and kafka-ssl-key must be given together."),

@@ -37,8 +37,11 @@ def test_nothing_given_is_off_and_valid() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"stream": "a b"}, 'kinesis-stream: "a b" is not a stream'),
-        ({"stream": "arn:aws:s3:::x"}, 'kinesis-stream: "arn:aws:s3:::x" is not a stream'),
+        ({"stream": "a b"}, 'kinesis-stream: "a b" is not a valid stream name'),
+        (
+            {"stream": "arn:aws:s3:::x"},
+            'kinesis-stream: "arn:aws:s3:::x" is not a valid stream name',
+        ),
         ({"region": None}, NO_REGION),
         (
             {"access_key_id": "AKID"},
@@ -52,13 +55,16 @@ def test_nothing_given_is_off_and_valid() -> None:
             {"profile": "p", "access_key_id": "AKID", "secret_access_key": Secret("s")},
             "Give kinesis-profile or kinesis-access-key-id, not both.",
         ),
-        ({"role_arn": "admin"}, "kinesis-role-arn must be the ARN of a role."),
+        ({"role_arn": "admin"}, "kinesis-role-arn must be the ARN of an IAM role."),
         ({"role_external_id": "x"}, "kinesis-role-external-id requires kinesis-role-arn."),
         ({"endpoint_url": "ftp://x"}, "kinesis-endpoint-url must be an http or https URL"),
         ({"endpoint_url": "http://u:p@x"}, "kinesis-endpoint-url must be an http or https URL"),
         ({"max_shard_rate": 2.0}, "kinesis-max-shard-rate must be 0 or between 0.1 and 1.5."),
         ({"max_shard_rate": 0.05}, "kinesis-max-shard-rate must be 0 or between 0.1 and 1.5."),
-        ({"stream_routing": {"trade": "a/b"}}, 'kinesis-stream-routing: "a/b" is not a stream'),
+        (
+            {"stream_routing": {"trade": "a/b"}},
+            'kinesis-stream-routing: "a/b" is not a valid stream name',
+        ),
         (
             {"partition_key_template": "{{nope}}"},
             'Unknown kinesis-partition-key-template placeholder "{{nope}}".',
@@ -124,7 +130,7 @@ def test_every_name_of_an_option_is_understood(tmp_path: Path) -> None:
             "--kinesis-max-batch-size=501",
             "kinesis-max-batch-size must be an integer between 1 and 500.",
         ),
-        ("--kinesis-verify-tls=maybe", "kinesis-verify-tls must be true, false or a file"),
+        ("--kinesis-verify-tls=maybe", "kinesis-verify-tls must be true, false or a PEM file"),
         ("--kinesis-create-stream=some", "kinesis-create-stream must match"),
         ("--kinesis-ordering=key", "kinesis-ordering must be one of batch, strict, none"),
         ("--kinesis-aggregation-max-bytes=100", "kinesis-aggregation-max-bytes must be"),

@@ -45,15 +45,15 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ({"host": None, "url": Secret("http://x")}, "redis-url must start with redis://"),
         (
             {"host": None, "url": Secret("redis://:word@h:port/0")},
-            "redis-url is not a URL with host and port.",
+            "redis-url must be a URL with host and port.",
         ),
         (
             {"host": None, "url": Secret("redis://h/0?db=1&decode_responses=true")},
-            "redis-url: decode_responses cannot be given in the URL, only db.",
+            "redis-url: decode_responses not allowed in the URL; only db is.",
         ),
         (
             {"sentinel_hosts": ("s:1",), "sentinel_master": "m"},
-            "redis-sentinel-hosts finds the server",
+            "redis-sentinel-hosts must not be combined with",
         ),
         (
             {"host": None, "sentinel_hosts": ("s:1",)},
@@ -61,9 +61,9 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
         ),
         (
             {"host": None, "sentinel_hosts": ("s",), "sentinel_master": "m"},
-            'redis-sentinel-hosts: "s" is not host:port.',
+            'redis-sentinel-hosts: "s" must be host:port.',
         ),
-        ({"cluster": "on", "db": 3}, "redis-db must be 0 in a cluster."),
+        ({"cluster": "on", "db": 3}, "redis-db must be 0 with redis-cluster=on."),
         ({"tls_ca": Path("missing.pem")}, "redis-tls-ca: missing.pem is not a file."),
         ({"tls_key": Path(__file__)}, "redis-tls-cert and redis-tls-key must be given together."),
         ({"max_length": 5, "max_age_ms": 5}, "Use redis-max-length or redis-max-age-ms, not both."),
@@ -72,7 +72,7 @@ def test_any_way_to_a_server_switches_it_on(options: dict[str, Any]) -> None:
             'cannot override redis-data-field "body".',
         ),
         ({"static_headers": {"key": "x"}}, 'cannot override reserved header "key".'),
-        ({"idempotent": "on", "entry_id": "monotonic"}, "redis-idempotent needs"),
+        ({"idempotent": "on", "entry_id": "monotonic"}, "redis-idempotent=on requires"),
         ({"wait_replicas": 1, "wait_timeout_ms": 5000}, "redis-wait-timeout-ms must be below"),
         ({"key_template": "{{foo}}"}, 'Unknown redis-key-template placeholder "{{foo}}".'),
         (

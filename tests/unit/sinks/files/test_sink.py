@@ -135,5 +135,5 @@ def test_stream_that_cannot_be_written_loses_the_client_and_comes_back(tmp_path:
 
 def test_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bus").write_text("in the way")
-    with pytest.raises(SinkError, match="cannot be made"):
+    with pytest.raises(SinkError, match="cannot be created"):
         open_sink(tmp_path)

@@ -60,7 +60,7 @@ def test_ids_can_be_switched_off() -> None:
 def test_ids_wanted_from_an_old_server_are_refused() -> None:
     with RedisStandIn(Transactions("7.2.4")) as server:
         sink = sink_for(server, idempotent="on")
-        with pytest.raises(SinkError, match=r"needs Redis 8\.6; the server has 7\.2\.4"):
+        with pytest.raises(SinkError, match=r"requires Redis 8\.6; the server has 7\.2\.4"):
             sink.open()
         sink.close(1)
 

@@ -1,4 +1,4 @@
-"""The live feed, which speaks protocol v5."""
+"""The live feed, which uses protocol v5."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -1,6 +1,6 @@
 """Read Azure Event Hubs: ranges of the sequence that each partition has.
 
-The service tells the first and the last sequence number of a partition, so a range can be planned
+The service reports the first and the last sequence number of a partition, so a range can be planned
 exactly and read again as long as the service keeps its events.
 """
 

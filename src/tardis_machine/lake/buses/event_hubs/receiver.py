@@ -1,4 +1,4 @@
-"""One hub by azure-eventhub: what its partitions hold, and receiving from one of them."""
+"""One hub by azure-eventhub: properties of its partitions, and receiving from one of them."""
 
 import queue
 import threading
@@ -50,13 +50,13 @@ class Hub:
         self._ids: list[str] | None = None
 
     def partition_ids(self) -> list[str]:
-        """Return the partitions; their number hardly ever changes, so it is asked for once."""
+        """Return the partitions; their number rarely changes, so it is requested once."""
         if self._ids is None:
             self._ids = self._called(lambda client: client.get_partition_ids())
         return self._ids
 
     def properties(self, partitions: Sequence[str]) -> list[dict[str, Any]]:
-        """Return what partitions hold, asked for at the same time: every answer takes a while."""
+        """Return the properties of partitions, requested concurrently because each is slow."""
         self._open()
         with ThreadPoolExecutor(MAX_QUESTIONS) as pool:
             return list(pool.map(self._properties, partitions))
@@ -76,7 +76,9 @@ class Hub:
                 yield events
                 last_seen = time.monotonic() if events else last_seen
                 if time.monotonic() - last_seen > self._seconds:
-                    raise BusUnavailableError(f"Event Hubs sends nothing of {self._name}.")
+                    raise BusUnavailableError(
+                        f"Event Hubs sent no events of {self._name} within the timeout."
+                    )
         except BusUnavailableError:
             consumer.connections.end()
             raise
@@ -111,8 +113,10 @@ class Hub:
             self._discard()
             result = read_error(error, is_sent=False, events=1)
             if result.outcome in (Outcome.BAD_DESTINATION, Outcome.BAD_RECORD):
-                raise BusError(f"Event Hubs refuses {self._name}: {result.detail}") from error
-            raise BusUnavailableError(f"Event Hubs cannot be read now: {result.detail}") from error
+                raise BusError(
+                    f"Event Hubs rejected the receiver of {self._name}: {result.detail}"
+                ) from error
+            raise BusUnavailableError(f"Event Hubs is unavailable: {result.detail}") from error
 
     def _make_consumer(self) -> Consumer:
         settings, connections = self._settings, make_connections(self._settings)
@@ -139,7 +143,7 @@ class Receiver:
         self._is_stopped = threading.Event()
 
     def start(self) -> None:
-        """Begin to receive."""
+        """Start receiving."""
         threading.Thread(target=self._run, name="event-hubs-receiver", daemon=True).start()
 
     def stop(self) -> None:

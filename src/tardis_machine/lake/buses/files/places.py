@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Return it as checkpoints keep it."""
+        """Return it in the form of a checkpoint."""
         return {"segment": self.segment, "byte": self.byte}
 
 
@@ -52,7 +52,7 @@ def ends_of(wanted: Range) -> tuple[Place, Place]:
 
 
 def segments_between(start: Place, end: Place) -> range:
-    """Return the segments that hold what lies between two places."""
+    """Return the segments between two places."""
     return range(start.segment, end.segment + (end.byte > 0))
 
 

@@ -74,7 +74,7 @@ class FilesClient(BusClient):
         if not self._directory.is_dir():
             raise BusError(
                 f"There is no files bus at {self._directory}. Publish to it first, "
-                "or name another directory with --files-dir."
+                "or set --files-dir to another directory."
             )
         logs = (path for path in sorted(self._directory.iterdir()) if path.is_dir())
         return {Lane(path.name): span_of(path) for path in logs if is_log(path)}
@@ -181,7 +181,7 @@ class Rows:
         self._positions += [f"{prefix}{number}" for number in range(len(envelopes) - before)]
 
     def taken(self) -> pa.RecordBatch:
-        """Return the rows, and begin anew."""
+        """Return the rows, and start over."""
         count = self.count
         rows = make_rows(
             FilesSettings.bus,

@@ -33,7 +33,7 @@ _LOGIN_HANDLERS = {
 
 
 def read_kafka(spark: SparkSession, settings: KafkaSettings, policy: ReadPolicy) -> DataFrame:
-    """Return all events that the topics hold now."""
+    """Return all events in the topics now."""
     options = reader_options(settings, policy)
     return spark.read.format("kafka").options(**options).load().transform(bus_rows)
 
@@ -75,7 +75,7 @@ def _topics(settings: KafkaSettings) -> dict[str, str]:
     names = StreamNames.of(settings.destinations)
     if not names.globs:
         return {"subscribe": ",".join(names.literals)}
-    # Topic names hold no sign with a meaning in a pattern but the dot.
+    # The dot is the only character of topic names with a meaning in a pattern.
     texts = (*names.literals, *names.globs)
     return {"subscribePattern": "|".join(t.replace(".", "\\.").replace("*", ".*") for t in texts)}
 
@@ -107,7 +107,7 @@ def _tls(settings: KafkaSettings) -> Iterator[tuple[str, str]]:
 
 
 def _jaas(settings: KafkaSettings) -> str:
-    """Return the login as Java reads it."""
+    """Return the JAAS configuration."""
     secret = settings.sasl_password or settings.oauth_client_secret
     fields = {
         "username": settings.sasl_username,

@@ -2,7 +2,7 @@
 
 The driver reads on from where the last batch ended. The last record it gets is the end of the next
 batch: an exact position. Positions also count the events up to them, so that a range which is
-fetched again is known to be complete, and tell until when a shard was read, so that records which
+fetched again is known to be complete, and record until when a shard was read, so that records which
 expired unread are noticed.
 """
 
@@ -37,7 +37,7 @@ from tardis_machine.lake.buses.positions import (
 
 FETCHERS = 8
 DAY_MS = 86_400_000
-"""No stream keeps its records for less."""
+"""Minimum retention of a stream."""
 RENEWED_MS = DAY_MS // 4
 """How old the note may get that a silent shard was read."""
 
@@ -52,7 +52,7 @@ class Fetched(NamedTuple):
 
 
 class KinesisPlanner(Planner):
-    """Fetches what the next batch holds, all shards at the same time."""
+    """Fetches the records of the next batch, all shards concurrently."""
 
     def __init__(self, settings: KinesisSettings, spool: str | None, policy: ReadPolicy) -> None:
         self._api = KinesisApi(settings)
@@ -81,7 +81,7 @@ class KinesisPlanner(Planner):
         self._frozen_at = time.monotonic()
 
     def newest(self) -> None:
-        """Return nothing: no call tells."""
+        """Return nothing: Kinesis does not report it."""
 
     def latest(self, start: Offset, max_rows: int | None) -> Offset:
         """Fetch the next batch; shards that came out of finished ones only get their start."""
@@ -184,7 +184,7 @@ class ShardFetch:
         return Fetched(_worth_noting(start, end), is_caught_up, self._finish(start, end))
 
     def _limit(self) -> int:
-        """Return how many records to ask for; each may hold many events."""
+        """Return how many records to request; each may contain many events."""
         if self._share is None:
             return MAX_PAGE_RECORDS
         events_per_record = self._rows / self._records if self._records else 1.0
@@ -194,7 +194,7 @@ class ShardFetch:
         return self._share is not None and self._rows >= self._share
 
     def _fitting(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the records whose events still fit; always one, however many it holds."""
+        """Return the records whose events still fit; at least one."""
         if self._share is None:
             return records
         room = self._share - self._rows

@@ -1,7 +1,7 @@
 """Read Kinesis: ranges of records between two sequence numbers of a shard.
 
-No call tells the newest sequence number. So the driver fetches records to learn where a batch can
-end; see `planner`. What it fetched waits in a spool for the task, which saves fetching it
+Kinesis does not report the newest sequence number. So the driver fetches records to find where a
+batch can end; see `planner`. What it fetched waits in a spool for the task, which saves fetching it
 twice and no more: sequence numbers never change their meaning, so a task that finds no spool asks
 Kinesis again and gets the same.
 """
@@ -88,7 +88,7 @@ class KinesisClient(RangeClient):
                 if not page.records and page.read_to >= started_at:
                     return
         except ForeignPositionError:
-            # The stream was made anew, which the planner has reported.
+            # The stream was recreated, which the planner has reported.
             yield from self._api.pages(stream, shard, "", lambda: MAX_PAGE_RECORDS)
 
 

@@ -1,4 +1,4 @@
-"""Records of Kinesis as rows; those of the Kinesis Producer Library hold many events each."""
+"""Records of Kinesis as rows; those of the Kinesis Producer Library contain many events each."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -68,11 +68,11 @@ def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
         length, place = _varint(message, place)
         if tag & 7 == _LENGTH_DELIMITED:
             if place + length > len(message):
-                raise ValueError("a field ends behind its message")
+                raise ValueError("a field exceeds the length of its message")
             yield tag >> 3, message[place : place + length]
             place += length
         elif tag & 7:
-            raise ValueError("a kind of field that these records do not have")
+            raise ValueError("unknown wire type")
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ _INVALID = "InvalidArgumentException"
 
 
 class ForeignPositionError(BusError):
-    """A sequence number is not one of the shard: the stream was deleted and made anew."""
+    """A sequence number is not one of the shard: the stream was deleted and recreated."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RecordPage(NamedTuple):
 
     records: list[dict[str, Any]]
     is_full: bool
-    """As many as were asked for, so that there may be more."""
+    """The full number requested, so that there may be more."""
     read_to: float
     """Monotonic time up to which the shard is now read."""
     is_last: bool
@@ -84,7 +84,7 @@ class KinesisApi:
             place = {"ExclusiveStartStreamName": answer["StreamNames"][-1]}
 
     def shards(self, stream: str) -> list[Shard]:
-        """Return the shards that still hold records or take new ones."""
+        """Return the shards that have records or are open."""
         pages = self._call(
             lambda client: list(
                 client.get_paginator("list_shards").paginate(**stream_argument(stream))
@@ -93,7 +93,7 @@ class KinesisApi:
         return [_shard(each) for page in pages for each in page["Shards"]]
 
     def retention_ms(self, stream: str) -> int:
-        """Return how long a stream keeps its records."""
+        """Return the retention period of a stream."""
         answer = self._call(
             lambda client: client.describe_stream_summary(**stream_argument(stream))
         )
@@ -137,7 +137,7 @@ class KinesisApi:
             lambda client: client.get_shard_iterator(
                 **stream_argument(stream), ShardId=shard, **place
             ),
-            # The only argument that somebody else made is the sequence number.
+            # The sequence number is the only argument that comes from a checkpoint.
             refusals={_INVALID: ForeignPositionError} if after else {},
         )
         return str(answer["ShardIterator"])
@@ -165,18 +165,18 @@ class KinesisApi:
         if code in refusals:
             return refusals[code](f"Kinesis: {error}")
         if code in EXPIRED:
-            # The next client logs in anew.
+            # The next client gets new credentials.
             self.close()
-            return BusUnavailableError(f"Kinesis: the login has expired: {error}")
+            return BusUnavailableError(f"Kinesis: the credentials have expired: {error}")
         if code == NOT_FOUND:
-            return BusError(f"Kinesis: there is no such stream: {error}")
+            return BusError(f"Kinesis: the stream does not exist: {error}")
         found = explained(error)
         is_passing = isinstance(found, SinkUnavailableError)
         return BusUnavailableError(str(found)) if is_passing else BusError(str(found))
 
 
 class ExpiredIteratorError(BusError):
-    """A place in a shard was held for more than five minutes."""
+    """A shard iterator is older than five minutes."""
 
 
 def _list_streams(place: dict[str, str]) -> Callable[[Any], Any]:

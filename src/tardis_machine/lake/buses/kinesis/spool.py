@@ -1,7 +1,7 @@
 """Pages that the driver fetched to find the end of a batch, kept for the tasks that write it.
 
-The spool only saves fetching twice: a task that does not find its pages asks Kinesis again, and
-gets the same.
+The spool only saves fetching twice: a task that does not find its pages fetches them from
+Kinesis again.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ SUFFIX = ".arrows"
 
 
 class Spool:
-    """A folder, local or of a store that Arrow knows, which driver and executors share."""
+    """A directory that driver and executors share, local or on a file system of Arrow."""
 
     def __init__(self, root: str) -> None:
         self._files, path = fs.FileSystem.from_uri(root) if "://" in root else _local(root)

@@ -1,4 +1,4 @@
-"""JetStream over a blocking connection: what streams hold, and pulling messages out of them."""
+"""JetStream over a blocking connection: properties of streams, and pulling messages."""
 
 import json
 from collections import deque
@@ -25,7 +25,7 @@ _SEVERAL_FILTERS_SINCE = (2, 10)
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What a server says about a stream."""
+    """Properties of a stream."""
 
     first: int
     last: int
@@ -97,7 +97,7 @@ class JetStream:
         return str(self.call(f"CONSUMER.CREATE.{stream}", body)["name"])
 
     def call(self, operation: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Call the API; BusError when the server refuses."""
+        """Call the API; BusError when the server rejects the call."""
         try:
             answer = self.connection.request(f"{self._prefix}.{operation}", body or {})
         except BusUnavailableError:
@@ -123,13 +123,13 @@ class JetStream:
                 yield events
 
     def drop_consumer(self, stream: str, consumer: str) -> None:
-        """Remove a consumer before its time is over, without waiting for the answer."""
+        """Delete a consumer before it expires, without waiting for the response."""
         subject = f"{self._prefix}.CONSUMER.DELETE.{stream}.{consumer}"
         self.connection.publish(subject, self.connection.new_inbox(), b"")
 
 
 class Pulls:
-    """Keeps a few requests for messages at the server, none of them too large."""
+    """Keeps a few pull requests pending at the server, each of limited size."""
 
     def __init__(self, connection: NatsConnection, subject: str, wanted: int) -> None:
         self._connection = connection
@@ -140,7 +140,7 @@ class Pulls:
         self._is_single = False
 
     def ask(self) -> bool:
-        """Send requests as far as they are needed; False: there is nothing to wait for."""
+        """Send pull requests as needed; False: there is nothing to wait for."""
         while not self._is_over and self._left > 0 and len(self._waiting) < PULLS_AHEAD:
             count = 1 if self._is_single else min(self._left, PULL_MESSAGES)
             limit = {} if self._is_single else {"max_bytes": PULL_BYTES}
@@ -153,7 +153,7 @@ class Pulls:
         return bool(self._waiting)
 
     def take(self, messages: list[Message]) -> list[Message]:
-        """Return the events among messages; the rest tells how requests ended."""
+        """Return the events among messages; the others report how requests ended."""
         events = [message for message in messages if message.reply]
         if len(events) == len(messages):
             self._count(len(events))
@@ -175,7 +175,7 @@ class Pulls:
                 self._waiting.popleft()
 
     def _end(self, status: Message) -> None:
-        """Take note that a request ends before it got all it asked for."""
+        """Note that a request ended before it got all its messages."""
         inboxes = [inbox for inbox, _ in self._waiting]
         if status.subject not in inboxes:
             return
@@ -188,7 +188,7 @@ class Pulls:
             self._is_single = True
         else:
             reason = status.headers.partition(b"\r\n")[0].decode()
-            raise BusUnavailableError(f"NATS: the server ended a request for messages: {reason}")
+            raise BusUnavailableError(f"NATS: the server ended a pull request: {reason}")
 
 
 def _explained(operation: str, fault: dict[str, Any]) -> BusError:

@@ -1,4 +1,4 @@
-"""Prove to a NATS server who we are."""
+"""Authentication to a NATS server."""
 
 import base64
 import re
@@ -15,7 +15,7 @@ _BLOCK = re.compile(r"-{3,}BEGIN [^-]+-{3,}\s+(\S+)\s+-{3,}END")
 
 
 def login(settings: NatsSettings, nonce: str) -> dict[str, Any]:
-    """Return the part of CONNECT that says who we are; keys sign the nonce."""
+    """Return the credentials in CONNECT; NKeys sign the nonce."""
     if settings.token is not None:
         return {"auth_token": settings.token.reveal()}
     if settings.password is not None:
@@ -40,7 +40,7 @@ def _read_creds(path: Path) -> tuple[str, str]:
     """Return the token and the seed of a credentials file."""
     found = _BLOCK.findall(path.read_text())
     if len(found) < 2:
-        raise BusError(f"nats-creds: {path} holds no token and seed.")
+        raise BusError(f"nats-creds: {path} contains no JWT and NKey seed.")
     return found[0], found[1]
 
 
@@ -53,4 +53,4 @@ def _key(seed: str) -> Any:
     try:
         return nkeys.from_seed(bytearray(seed.encode()))
     except (nkeys.NkeysError, ValueError) as error:
-        raise BusError("NATS: the seed is not one of an nkey.") from error
+        raise BusError("NATS: nats-nkey-seed is not a valid NKey seed.") from error

@@ -43,7 +43,7 @@ class Message(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a block of bytes holds."""
+    """The content of a block of bytes."""
 
     messages: list[Message]
     others: list[bytes]
@@ -82,10 +82,10 @@ def parse(block: bytes) -> Parsed:
 
 
 class NatsConnection:
-    """A connection to one of the servers, with an inbox for all answers.
+    """A connection to one of the servers, with an inbox for all responses.
 
     Args:
-        settings: Servers, login and certificates.
+        settings: Servers, credentials and certificates.
     """
 
     def __init__(self, settings: NatsSettings) -> None:
@@ -108,7 +108,7 @@ class NatsConnection:
         return f"{self._inbox}.{next(self._numbers)}"
 
     def publish(self, subject: str, reply: str, data: bytes) -> None:
-        """Send a message; its answers come with `receive`."""
+        """Send a message; its responses come with `receive`."""
         self._send(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(data), data))
 
     def receive(self) -> list[Message]:
@@ -122,7 +122,7 @@ class NatsConnection:
             self._rest += self._receive_block()
 
     def request(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask a service and return its answer; only while no other messages are expected."""
+        """Send a request and return its response; only while no other messages are expected."""
         inbox = self.new_inbox()
         self.publish(subject, inbox, json.dumps(body).encode() if body else b"")
         while True:
@@ -132,7 +132,9 @@ class NatsConnection:
 
     def _answer(self, message: Message) -> dict[str, Any]:
         if message.status == NO_RESPONDERS:
-            raise BusError("NATS: nobody answers; JetStream is not on for this account or domain.")
+            raise BusError(
+                "NATS: no responders; JetStream is not enabled for this account or domain."
+            )
         answer: dict[str, Any] = json.loads(message.data)
         return answer
 
@@ -143,13 +145,15 @@ class NatsConnection:
                 return self._open(urlsplit(server))
             except (OSError, BusUnavailableError) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
-                    raise BusError(f"NATS: {server} cannot be trusted: {error}") from error
+                    raise BusError(f"NATS: TLS verification of {server} failed: {error}") from error
                 failures.append(f"{server}: {error}")
         raise BusUnavailableError(f"NATS is not reachable: {'; '.join(failures)}")
 
     def _open(self, url: SplitResult) -> socket.socket:
         if url.scheme not in ("nats", "tls"):
-            raise BusError("NATS is read by nats:// and tls:// servers, not over WebSocket.")
+            raise BusError(
+                "Reading from NATS over WebSocket is not supported: use nats:// or tls:// servers."
+            )
         host, port = str(url.hostname), url.port or DEFAULT_PORT
         connection = socket.create_connection(
             (host, port), self._settings.connect_timeout_ms / 1000
@@ -215,7 +219,7 @@ class NatsConnection:
         try:
             self._socket.sendall(data)
         except OSError as error:
-            raise BusUnavailableError(f"NATS: the connection is lost: {error}") from error
+            raise BusUnavailableError(f"NATS: the connection was lost: {error}") from error
 
     def _receive_block(self) -> bytes:
         try:
@@ -223,7 +227,7 @@ class NatsConnection:
         except ssl.SSLCertVerificationError:
             raise
         except OSError as error:
-            raise BusUnavailableError(f"NATS: nothing comes from the server: {error}") from error
+            raise BusUnavailableError(f"NATS: reading from the server failed: {error}") from error
         if not block:
             raise BusUnavailableError("NATS: the server closed the connection.")
         return block

@@ -1,7 +1,7 @@
 """Read NATS JetStream: ranges of the one sequence that a stream has.
 
-A task reads by a consumer of its own, which lives in the server's memory, acknowledges nothing and
-goes with the connection. So reading leaves no trace, and a range can be read again.
+A task reads with its own ephemeral in-memory consumer, which acknowledges nothing and is deleted
+with the connection. So reading changes nothing, and a range can be read again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _NS = pa.timestamp("ns", "UTC")
 
 
 class NatsBus:
-    """JetStream streams that hold the subjects which the settings of publishing name."""
+    """JetStream streams with the subjects of the publishing settings."""
 
     name = NatsSettings.bus
 
@@ -87,7 +87,7 @@ class NatsClient(NumberedClient):
                 break
         if held:
             yield _page(wanted.lane, held, end, filters if is_sieved else ())
-        # What is still asked for would come between the answers of the next call.
+        # Messages of pending requests would mix with the responses of the next call.
         self._jetstream.drop_consumer(stream, consumer)
         self.close()
 
@@ -97,15 +97,15 @@ class NatsClient(NumberedClient):
         subjects = self._settings.wanted_subjects
         found = {name for subject in subjects for name in self._jetstream.streams_of(subject)}
         if not found:
-            raise BusError(f"NATS: no stream takes {', '.join(subjects)}.")
+            raise BusError(f"NATS: no stream has the subjects {', '.join(subjects)}.")
         return sorted(found)
 
     def _info(self, stream: str) -> StreamInfo:
         info = self._jetstream.stream_info(stream)
         if info.retention != "limits":
             raise BusError(
-                f"NATS: stream {stream} has retention {info.retention}, which deletes what any "
-                "consumer has read. The lake reads streams with retention limits."
+                f"NATS: stream {stream} has retention {info.retention}, which deletes messages "
+                "that a consumer has read. The lake reads streams with retention limits."
             )
         return info
 

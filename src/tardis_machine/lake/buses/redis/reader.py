@@ -118,7 +118,7 @@ class RedisClient(BusClient):
         from_ms = EntryId.parse(first[0][0].decode()).milliseconds
         to_ms = EntryId.parse(wanted.end["id"]).milliseconds
         times = {from_ms + (to_ms - from_ms) * part // parts for part in range(1, parts)}
-        # So many had been added before it, and more that nobody counted.
+        # So many were added before it, and possibly more that were not counted.
         added = wanted.start["added"]
         inner = [{"id": f"{time_ms}-0", "added": added} for time_ms in sorted(times - {from_ms})]
         if not inner:
@@ -127,7 +127,7 @@ class RedisClient(BusClient):
         return [Range(wanted.lane, one, other, None) for one, other in pairwise(places)]
 
     def read(self, wanted: Range) -> Iterator[Page]:
-        """Read page after page; where nobody counted the entries, look for trimming at each."""
+        """Read page after page; where entries are not counted, check each page for trimming."""
         stream, end, position = wanted.lane.stream, wanted.end["id"], dict(wanted.start)
         while True:
             if wanted.rows is None:
@@ -166,7 +166,7 @@ class RedisClient(BusClient):
             raise
 
     def _matching(self) -> tuple[str, ...]:
-        """Return streams whose names fit a template, looked for now and then."""
+        """Return streams whose names match a template; the search is repeated at intervals."""
         now = time.monotonic()
         is_fresh = self._found_at is not None and now - self._found_at < SCAN_SECONDS
         if self._names.globs and not is_fresh:
@@ -181,7 +181,7 @@ def _page_command(stream: str, start: str, end: str, count: int) -> tuple[str | 
 
 
 class Servers:
-    """Asks whichever server holds a stream."""
+    """Sends commands to the server of a stream."""
 
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
@@ -250,7 +250,7 @@ class Servers:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Tell what passes from what does not, and look anew for servers after a failure."""
+        """Raise transient or permanent errors, and look up servers again after a failure."""
         try:
             yield
         except SinkUnavailableError as error:
@@ -259,6 +259,6 @@ class Servers:
         except RedisError as error:
             result = not_connected(error)
             if result.outcome is not Outcome.TRANSIENT:
-                raise BusError(f"Redis refuses to be read: {error}") from error
+                raise BusError(f"Redis rejected the read: {error}") from error
             self.close()
-            raise BusUnavailableError(f"Redis cannot be read now: {error}") from error
+            raise BusUnavailableError(f"Redis is unavailable: {error}") from error

@@ -43,7 +43,7 @@ class EntryId(NamedTuple):
 
 
 class StreamState(NamedTuple):
-    """What a server says about a stream."""
+    """Properties of a stream."""
 
     length: int
     added: int
@@ -56,7 +56,7 @@ class StreamState(NamedTuple):
         """Read the reply to XINFO STREAM."""
         facts = dict(zip(reply[::2], reply[1::2], strict=True))
         if b"entries-added" not in facts:
-            raise BusError(f"Reading from Redis needs a server of version {MIN_VERSION} or newer.")
+            raise BusError(f"Reading from Redis requires server version {MIN_VERSION} or newer.")
         names = (b"recorded-first-entry-id", b"last-generated-id", b"max-deleted-entry-id")
         ids = [EntryId.parse(facts[name].decode()) for name in names]
         return cls(facts[b"length"], facts[b"entries-added"], *ids)

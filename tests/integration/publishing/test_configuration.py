@@ -24,7 +24,7 @@ def test_all_errors_come_in_one_report_before_a_port_is_bound(tmp_path: Path) ->
         )
     assert done.returncode == 2
     report = done.stderr
-    assert 'files-stream: "a/b" is not a stream' in report
+    assert 'files-stream: "a/b" is not a valid stream name' in report
     assert "Unknown payload case(s) for files-include-payloads: nope." in report
     assert "event-bus-overflow must be one of spill, block, drop-oldest, drop-newest." in report
     assert "redis-stream is required" in report

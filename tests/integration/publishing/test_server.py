@@ -108,7 +108,7 @@ def test_bus_down_at_the_start_stops_nobody_and_gets_everything_later(
     with Machine(cache, tmp_path, f"--files-dir={bus}") as machine:
         body = machine.replay()
         wait_until(lambda: machine.bus().get("state") == "degraded", "the fault is seen")
-        assert "cannot be made" in machine.bus()["lastError"]
+        assert "cannot be created" in machine.bus()["lastError"]
         unblock(bus)
         wait_until(lambda: machine.bus().get("state") == "up", "the bus is up")
         assert machine.stop() == 0

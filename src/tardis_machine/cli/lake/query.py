@@ -15,7 +15,7 @@ def run(settings: LakeQuerySettings) -> int:
     query = Query(settings.lake.root, options.sql)
     if options.format == "parquet":
         if options.output is None:
-            raise SettingsError("--format parquet requires a file: set --output.")
+            raise SettingsError("--format parquet requires a file: set --output FILE.")
         query.write_parquet(options.output)
         return 0
     parts = [query.text() + "\n"] if options.format == "table" else query.lines(options.format)

@@ -33,7 +33,7 @@ def test_publisher_process_loads_only_what_it_publishes_with() -> None:
     loaded = loaded_by(PROCESS_MODULE)
     ours = {name for name in loaded if name.startswith("tardis_machine.")}
     packages = {name.split(".")[1] for name in ours}
-    assert packages == {"app", "bronze", "generated", "model", "sinks", "telemetry"}
+    assert packages == {"app", "bronze", "buses", "generated", "model", "sinks", "telemetry"}
     assert len(ours) < 100
     assert "aiohttp" not in loaded
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 SERVER_SUFFIX = "_of_run"
-# At most two groups with Spark: each takes a core and two gigabytes.
-SHARED_SPARK, OWN_SPARK = "spark", "own-spark"
+# Three groups with Spark, which take about as long: each has a Java process of two gigabytes.
+SPARK_READERS, SPARK_TABLES, OWN_SPARK = "spark-readers", "spark-tables", "own-spark"
+SPARK = (SPARK_READERS, SPARK_TABLES, OWN_SPARK)
+READERS_FOLDER = "buses"
 SLOW_FOLDERS = ("integration", "e2e", "compat")
 FIRST_WORKER = "gw0"
 GROUPS = pytest.StashKey[Path]()
@@ -37,7 +39,7 @@ def group_of(item: pytest.Item) -> str:
     """Return the server that a test shares with others, or its file when there is none."""
     names = getattr(item, "fixturenames", ())
     if "spark" in names:
-        return SHARED_SPARK
+        return SPARK_READERS if item.path.parent.name == READERS_FOLDER else SPARK_TABLES
     if item.get_closest_marker("spark"):
         return OWN_SPARK
     servers = [name for name in names if name.endswith(SERVER_SUFFIX)]
@@ -47,7 +49,7 @@ def group_of(item: pytest.Item) -> str:
 def rank_of(item: pytest.Item, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Return how early a test's group starts, so that no long one is left for the end."""
     group = group_of(item)
-    if group in (SHARED_SPARK, OWN_SPARK):
+    if group in SPARK:
         return 0, 0
     if group != str(item.path):
         return 1, -sizes[group]

@@ -37,6 +37,12 @@ class BusUnavailableError(BusError):
     retryable = True
 
 
+class PythonStartError(LakeError):
+    """A Python worker of Spark did not start within ten seconds: the machine is too busy."""
+
+    retryable = True
+
+
 class DataLossError(LakeError):
     """The bus deleted events before they were read."""
 
@@ -47,6 +53,8 @@ _KINDS = {
 }
 # The last line of the traceback when one of our errors is raised in a Python worker of Spark.
 _OURS = re.compile(r"^(?:[\w:]+ )*tardis_machine\.[\w.]+\.(\w+Error): (.+)$", re.MULTILINE)
+# Spark waits ten seconds for a Python worker and has no setting for it.
+_SLOW_PYTHON = re.compile(r"Python worker (?:failed )?to connect back")
 # The Kafka connector of Spark names this option when offsets are gone.
 _KAFKA_LOSS = re.compile(r"failOnDataLoss")
 _REASON = re.compile(r"(?:Caused by: |^)[\w.$]+(?:Exception|Error): (.+)$", re.MULTILINE)
@@ -63,6 +71,11 @@ def query_error(query: str, error: Exception) -> LakeError:
     if ours := _OURS.findall(text):
         kind, reason = ours[-1]
         return _KINDS.get(kind, LakeError)(f"{query} stopped: {reason}")
+    if _SLOW_PYTHON.search(text):
+        return PythonStartError(
+            f"{query} failed: a Python worker of Spark did not start within ten seconds. "
+            "The machine is too busy for the job."
+        )
     if _KAFKA_LOSS.search(text):
         what = f"{query} stopped: a Kafka topic no longer holds events that were not read"
         return DataLossError(loss_text(what))

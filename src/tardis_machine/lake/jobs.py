@@ -6,6 +6,7 @@ available.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.errors import LakeError, query_error
+from tardis_machine.lake.errors import LakeError, PythonStartError, query_error
 from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.progress import ProgressListener
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
@@ -32,6 +33,9 @@ from tardis_machine.model.errors import SettingsError
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1
+MAX_STARTS = 5
+"""Starts of one query in a job; only a Python worker that starts too slowly is tried again."""
+
 METRICS_HOST = "127.0.0.1"
 LOG_FILE = "spark.log"
 """Log of Spark and its JVM, in the cache folder."""
@@ -122,27 +126,51 @@ class Job:
 
     def _run_once(self, spark: SparkSession) -> None:
         for stage in self._stages:
-            query = self._writer(stage, spark).trigger(availableNow=True).start()
-            with _failures_of(query):
-                while not self._stop.is_set() and not query.awaitTermination(WATCH_SECONDS):
-                    pass
+            query = self._read_available(stage, spark)
             query.stop()
             self._report(query)
 
+    def _read_available(self, stage: Stage, spark: SparkSession) -> StreamingQuery:
+        """Run a query until it has read what is available, or the job is stopped."""
+        start = 0
+        while True:
+            start += 1
+            query = self._writer(stage, spark).trigger(availableNow=True).start()
+            with self._tried_again(start), _failures_of(query):
+                while not self._stop.is_set() and not query.awaitTermination(WATCH_SECONDS):
+                    pass
+                return query
+
     def _run_until_stopped(self, spark: SparkSession) -> None:
         interval = f"{self._settings.lake.trigger_seconds} seconds"
-        queries = [
-            self._writer(stage, spark).trigger(processingTime=interval).start()
-            for stage in self._stages
-        ]
+
+        def start(stage: Stage) -> StreamingQuery:
+            return self._writer(stage, spark).trigger(processingTime=interval).start()
+
+        starts = Counter(self._stages)
+        queries = {stage: start(stage) for stage in self._stages}
         try:
             while not self._stop.wait(WATCH_SECONDS):
-                for query in queries:
-                    _check(query)
+                for stage, query in queries.items():
+                    with self._tried_again(starts[stage]):
+                        _check(query)
+                        continue
+                    starts[stage] += 1
+                    queries[stage] = start(stage)
         finally:
-            for query in queries:
+            for query in queries.values():
                 query.stop()
                 self._report(query)
+
+    @contextmanager
+    def _tried_again(self, start: int) -> Iterator[None]:
+        """Suppress the failure of a query that may be started once more."""
+        try:
+            yield
+        except PythonStartError as error:
+            if start >= MAX_STARTS:
+                raise
+            self._say(f"{error} Starting it again.")
 
     def _writer(self, stage: Stage, spark: SparkSession) -> DataStreamWriter:
         lake = self._settings.lake

@@ -30,6 +30,7 @@ may succeed later)::
     │   └── SpoolFullError            the spool has reached its size
     └── LakeError                     a table or a job is not in the state it must have
         ├── TableVersionError         a table was written by another version of this package
+        ├── PythonStartError          Spark's Python did not start in ten seconds   (retryable)
         ├── DataLossError             the bus no longer holds what the next batch must read
         └── BusError                  a bus refuses to be read: login, permission, no such stream
             ├── BusUnavailableError   it is down, slow or throttling   (retryable)

@@ -1,9 +1,12 @@
 """What a failed query says to a person."""
 
+import pytest
+
 from tardis_machine.lake.errors import (
     BusUnavailableError,
     DataLossError,
     LakeError,
+    PythonStartError,
     query_error,
 )
 
@@ -50,3 +53,17 @@ def test_other_failure_is_told_by_its_cause() -> None:
 
 def test_failure_without_a_cause_is_told_by_its_first_line() -> None:
     assert str(query_error("serve", RuntimeError("it broke\nat x"))) == "serve failed: it broke"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "org.apache.spark.SparkException: Python worker failed to connect back. SQLSTATE: XXKST",
+        "Caused by: Timed out while waiting for the Python worker to connect back",
+    ],
+)
+def test_python_that_starts_too_slowly_may_be_tried_again(text: str) -> None:
+    error = query_error("refine", RuntimeError(text))
+    assert isinstance(error, PythonStartError)
+    assert error.retryable
+    assert str(error).startswith("refine failed: a Python worker of Spark did not start")

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 import msgspec
-import structlog
 from aiohttp import web
 
 from tardis_machine.model.errors import TardisMachineError, UpstreamStatusError
@@ -19,12 +18,13 @@ from tardis_machine.session.plan import plan_normalized, plan_raw
 from tardis_machine.session.raw import http_lines
 from tardis_machine.session.response import client_body
 from tardis_machine.session.run import client_lines
+from tardis_machine.telemetry.loggers import get_logger
 
 JSON_STREAM = "application/x-json-stream"
 NORMALIZED_ROUTE = "/replay-normalized"
 PIECE_BYTES = 1024 * 1024
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Chunks = AsyncGenerator[bytes, None]
 

@@ -13,7 +13,6 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
-import structlog
 from aiohttp import WSCloseCode
 
 from tardis_machine.computed.combine import Merger
@@ -28,8 +27,9 @@ from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
 from tardis_machine.session.run import raw_lines
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FINISHED = "WS replay finished"
 _MILLISECOND_DIGITS = 23

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-import structlog
-
 from tardis_machine.bronze.series import Origin
 from tardis_machine.model.time import Clock
 from tardis_machine.server.settings import ServerSettings
@@ -16,10 +14,11 @@ from tardis_machine.session.context import SessionContext
 from tardis_machine.session.plan import NormalizedPlan
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.publisher_link import PublishedStream
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.metrics import Metrics, ServerMetrics
 from tardis_machine.version import __version__
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class StreamMeter:

@@ -5,14 +5,14 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-import structlog
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tardis_machine.model.errors import RequestError, TardisMachineError
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAX_INCOMING_BYTES = 512 * 1024
 PIECE_BYTES = 1024 * 1024

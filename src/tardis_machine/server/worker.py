@@ -5,16 +5,16 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-import structlog
 from aiohttp import web
 
 from tardis_machine.server.listeners import open_runners
 from tardis_machine.server.services import Services
 from tardis_machine.server.workers import HTTP, READY
+from tardis_machine.telemetry.loggers import get_logger
 
 REPORT_SECONDS = 0.5
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def serve_passed_connections(

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import structlog
-
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.telemetry.exposition import retire
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.process import worker_deaths
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 HTTP, WS = b"h", b"w"
 """First byte of a passed connection: which port it came in on."""

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.envelope import Envelope
@@ -29,9 +28,10 @@ from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool
 from tardis_machine.sinks.spool_dirs import open_shelf, open_spool
 from tardis_machine.sinks.status import BusState, BusStatus
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.metrics import EventBusMetrics
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LAG_SECONDS = 2.0
 SHELF_SHARE = 4

@@ -3,8 +3,6 @@
 import threading
 import time
 
-import structlog
-
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
 from tardis_machine.buses.settings import EventBusSettings
@@ -17,8 +15,9 @@ from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
 from tardis_machine.sinks.settling import Aftermath, Settler
 from tardis_machine.sinks.status import BusState
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 IDLE_SECONDS = 0.1
 CLOSE_SECONDS = 2.0

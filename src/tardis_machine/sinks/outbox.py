@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-import structlog
-
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.backlog import Backlog
@@ -32,8 +30,9 @@ from tardis_machine.sinks.relief import Relief
 from tardis_machine.sinks.shelf import Shelf
 from tardis_machine.sinks.spool import Spool, SpoolFullError
 from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 REFILL_EVENTS = 10_000
 """Events taken from the spool at once."""

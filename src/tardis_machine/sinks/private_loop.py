@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import structlog
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _CANCEL_SECONDS = 1.0
 _SHORTEST_SECONDS = 0.001

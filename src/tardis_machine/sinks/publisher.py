@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-import structlog
 from prometheus_client import CollectorRegistry
 
 from tardis_machine.bronze.cases import PayloadCase, case_of
@@ -30,9 +29,10 @@ from tardis_machine.sinks.records import RecordReader
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.exposition import expose
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.metrics import Declarations, EventBusMetrics
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -7,15 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import structlog
-
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.frames import Status, StreamContext
 from tardis_machine.sinks.publisher_link import Link, PublishedStream
 from tardis_machine.sinks.status import CONNECTING
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 GRACE_SECONDS = 2.0
 """How much longer than its drain the publisher is waited for."""

@@ -9,7 +9,6 @@ import itertools
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.settings import EventBusSettings
@@ -23,8 +22,9 @@ from tardis_machine.sinks.frames import (
     tail_of,
     unpack_sequences,
 )
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FIRST_RECONNECT_SECONDS = 0.02
 LONGEST_RECONNECT_SECONDS = 1.0

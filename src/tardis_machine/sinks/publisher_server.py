@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import msgspec
-import structlog
 
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.sinks.channel import Channel
@@ -22,8 +21,9 @@ from tardis_machine.sinks.frames import (
 )
 from tardis_machine.sinks.publisher import Publisher, Stream
 from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STATUS_SECONDS = 0.5
 FIRST_CONNECTION_SECONDS = 1.5

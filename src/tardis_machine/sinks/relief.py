@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-import structlog
-
 from tardis_machine.sinks.backlog import Backlog
 from tardis_machine.sinks.fifo import Entry, bytes_of
 from tardis_machine.sinks.shelf import Keyed, Shelf
 from tardis_machine.sinks.spool import SpoolFullError
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RESTOCK_EVENTS = 1000
 """Events of one key taken back at once."""

@@ -4,12 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.status import BusState
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Reporter:

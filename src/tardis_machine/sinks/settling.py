@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-import structlog
-
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
 from tardis_machine.buses.settings import EventBusSettings
@@ -17,8 +15,9 @@ from tardis_machine.sinks.lanes import KeyOf, LaneKey
 from tardis_machine.sinks.meter import Meter
 from tardis_machine.sinks.outbox import Outbox
 from tardis_machine.sinks.reporter import Reporter
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 THROTTLED = Reason.THROTTLED
 """The reason sinks give when a rate limit refused an event."""

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-import structlog
-
 from tardis_machine.buses.files.log import (
     LogError,
     Position,
@@ -31,8 +29,9 @@ from tardis_machine.sinks.log_writer import LogWriter, flush
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tardis_machine.sinks.spool import SpoolFullError
 from tardis_machine.sinks.tickets import BackedTicket, Ticket
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Keyed: TypeAlias = tuple[LaneKey, Entry]
 

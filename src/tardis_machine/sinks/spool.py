@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import structlog
 
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.buses.files.log import (
@@ -35,8 +34,9 @@ from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter, flush, sync_directory
 from tardis_machine.sinks.records import RecordPacker, RecordReader
 from tardis_machine.sinks.tickets import BackedTicket, Ticket
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SEGMENT_BYTES = 16 * 1024 * 1024
 SEGMENTS_AT_LEAST = 8

@@ -5,8 +5,6 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-import structlog
-
 from tardis_machine.buses.files.log import segment_path, segments
 from tardis_machine.model.errors import SinkUnavailableError
 from tardis_machine.sinks.log_writer import DirectoryLock, LogWriter, close_left_segment
@@ -18,8 +16,9 @@ from tardis_machine.sinks.spool import (
     read_cursor,
     write_cursor,
 )
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SHELF = "shelf"
 LOWEST_NUMBER = 1_000_000

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import structlog
 
 from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.status import Totals
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 READY, FAILED, REPORT = b"ready", b"failed ", b"report "
 DRAIN, NOW = b"drain", b"now"

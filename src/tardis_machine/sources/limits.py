@@ -6,18 +6,17 @@ from itertools import count
 from types import TracebackType
 from typing import Any, TypeVar
 
-import structlog
-
 from tardis_machine.model.errors import SourceError
 from tardis_machine.model.time import SECOND_US
 from tardis_machine.sources.context import ArchiveContext
+from tardis_machine.telemetry.loggers import get_logger
 
 T = TypeVar("T")
 
 _TOO_MANY_REQUESTS_SECONDS = 60
 _MAX_JITTER_SECONDS = 0.5
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class TransientError(SourceError):

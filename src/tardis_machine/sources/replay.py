@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import structlog
-
 from tardis_machine.model.errors import OfflineError, SliceError
 from tardis_machine.model.requests import Filter, ReplayRange
 from tardis_machine.model.time import MINUTE_US, ms_text
@@ -18,11 +16,12 @@ from tardis_machine.sources.limits import TransientError
 from tardis_machine.sources.prefetch import Prefetch
 from tardis_machine.sources.recorded_slices import ReadySpan, RecordedSlices
 from tardis_machine.sources.slices import skip_bytes
+from tardis_machine.telemetry.loggers import get_logger
 
 # A minute is asked for a moment after it counts as recorded.
 _MARGIN_SECONDS = 0.1
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,13 @@ import operator
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import structlog
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-log = structlog.get_logger(__name__)
+from tardis_machine.telemetry.loggers import get_logger
+
+log = get_logger(__name__)
 
 _SUFFIX = ".prom"
 _CREATED = "_created"

@@ -1,8 +1,8 @@
 """Structured logs: readable on a terminal, one JSON object per line otherwise.
 
-Modules use `structlog.get_logger(__name__)` and log constant texts with the data as fields. All of
-it goes through the standard library, so an application that embeds this package decides what to
-show; the command line calls `configure_logs`.
+Modules use `get_logger(__name__)` and log constant texts with the data as fields. All of it goes
+through the standard library, so an application that embeds this package decides what to show; the
+command line calls `configure_logs`. structlog is imported by those who log.
 """
 
 import logging
@@ -11,9 +11,6 @@ import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, Literal, TextIO
-
-import structlog
-from structlog.stdlib import ProcessorFormatter
 
 from tardis_machine.model.settings import Secret, option
 
@@ -43,6 +40,8 @@ class LogSettings:
 
 def bridge_logs() -> None:
     """Hand structured logs to the standard library, unless the application set up structlog."""
+    import structlog
+
     if structlog.is_configured():
         return
     structlog.configure(
@@ -95,6 +94,9 @@ def _take_over(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> A
 
 
 def _formatter(log_format: LogFormat, *, is_terminal: bool) -> logging.Formatter:
+    import structlog
+    from structlog.stdlib import ProcessorFormatter
+
     is_console = log_format == "console" or (log_format == "auto" and is_terminal)
     common: list[Any] = [
         structlog.stdlib.add_log_level,

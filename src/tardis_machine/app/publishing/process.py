@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-import structlog
 
 from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.publishing.bootstrap import Bootstrap
@@ -34,9 +33,10 @@ from tardis_machine.sinks.supervisor import (
     FinalReport,
 )
 from tardis_machine.telemetry.clock import system_clock
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.logs import configure_logs
 
-log = structlog.get_logger("tardis_machine.app.publishing.process")
+log = get_logger("tardis_machine.app.publishing.process")
 
 STOP_SECONDS = 2.0
 """Timeout for a bus to close its client."""

@@ -4,16 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import structlog
-
 from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.sinks.publisher_client import PublisherClient
 from tardis_machine.sinks.supervisor import PublisherProcess, running_process
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.logs import LogSettings
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PROCESS_MODULE = "tardis_machine.app.publishing.process"
 WORKER_CLOSE_SECONDS = 4.0

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import structlog
 from confluent_kafka import KafkaError
 
 from tardis_machine.buses.kafka.msk import token_source
 from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.telemetry.loggers import get_logger
 
 _LEVELS = {logging.CRITICAL: "error", logging.ERROR: "error", logging.WARNING: "warning"}
 
@@ -79,7 +79,7 @@ class Listener:
         interval_seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._log = structlog.get_logger(__name__)
+        self._log = get_logger(__name__)
         self._secrets = [secret for secret in secrets if secret]
         self._interval_seconds = interval_seconds
         self._monotonic = monotonic

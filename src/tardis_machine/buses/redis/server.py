@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-import structlog
 from redis.exceptions import ResponseError
 
 from tardis_machine.buses.redis.client import Link
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 IDEMPOTENT_SINCE = (8, 6)
 _IDEMPOTENT_SECONDS = 600

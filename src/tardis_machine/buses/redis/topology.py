@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
-import structlog
 from redis.crc import key_slot
 from redis.exceptions import RedisError, ResponseError
 
 from tardis_machine.buses.redis.client import Address, Link, connection_options, sentinel_options
 from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.model.errors import SinkUnavailableError
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Topology:

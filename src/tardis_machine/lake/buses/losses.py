@@ -1,13 +1,12 @@
 """Events that a bus deleted before they were read: an error, or counted and logged."""
 
-import structlog
-
 from tardis_machine.lake.buses.client import Loss, ReadPolicy
 from tardis_machine.lake.buses.positions import Lane, Position
 from tardis_machine.lake.errors import DataLossError, loss_text
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.logs import bridge_logs
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class Losses:

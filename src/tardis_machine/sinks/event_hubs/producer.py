@@ -3,14 +3,14 @@
 import socket
 from typing import Any
 
-import structlog
 from azure.eventhub import EventDataBatch, EventHubProducerClient
 
 from tardis_machine.buses.event_hubs.client import make_client, run_aside
 from tardis_machine.buses.event_hubs.connections import client_options, make_connections, shut
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _SHUT_EVERY_SECONDS = 0.2
 

@@ -6,8 +6,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import structlog
-
 from tardis_machine.buses.event_hubs.client import make_credential, within
 from tardis_machine.buses.event_hubs.errors import FAILURES, explained, is_missing, read_error
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
@@ -18,8 +16,9 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.event_hubs.in_flight import Group, Member, Shipment
 from tardis_machine.sinks.event_hubs.producer import Hub
 from tardis_machine.sinks.event_hubs.records import RecordMaker
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _CLOSED = Result(Outcome.CLIENT_LOST, Reason.CLOSED, "the client is closed")
 _DEFAULT_BATCH_BYTES = 1_048_576

@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
-import structlog
-
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
@@ -17,8 +15,9 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter, remove_old_segments
 from tardis_machine.sinks.records import RecordPacker
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 MAX_OPEN_STREAMS = 256
 RETENTION_SECONDS = 1.0

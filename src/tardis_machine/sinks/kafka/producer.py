@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import structlog
 from confluent_kafka import KafkaException, Producer
 
 from tardis_machine.bronze.series import PerSeries
@@ -18,8 +17,9 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID
 from tardis_machine.sinks.kafka.in_flight import Flight
 from tardis_machine.sinks.kafka.records import HeaderFields
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 # A batch is sent when its call ends (`flush`), so that one call makes one batch per partition and
 # a refused batch takes no earlier or later one with it. This is only the limit of a stray wait.

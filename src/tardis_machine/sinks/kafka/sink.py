@@ -9,8 +9,6 @@ again the sink waits for that same report.
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-import structlog
-
 from tardis_machine.buses.kafka.client import Listener
 from tardis_machine.buses.kafka.settings import KafkaSettings
 from tardis_machine.buses.reasons import Reason
@@ -23,8 +21,9 @@ from tardis_machine.sinks.kafka.producer import EventProducer, producer_properti
 from tardis_machine.sinks.kafka.records import make_registry, shared_headers, timestamp_reader
 from tardis_machine.sinks.kafka.topics import Topics
 from tardis_machine.sinks.schema_registry import PREFIX_BYTES
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _LOST = Result(Outcome.CLIENT_LOST, Reason.FATAL_ERROR, "the producer had a fatal error")
 _LATE = Result(

@@ -6,15 +6,15 @@ question per topic and keeps a missing one from holding up the others.
 
 import time
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tardis_machine.buses.kafka.client import client_properties
 from tardis_machine.buses.kafka.errors import classify
 from tardis_machine.buses.kafka.settings import KafkaSettings
 from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ASK_SECONDS = 2.0
 CREATE_SECONDS = 10.0

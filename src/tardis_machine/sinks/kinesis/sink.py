@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import structlog
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
@@ -34,8 +33,9 @@ from tardis_machine.sinks.kinesis.leftovers import Leftovers, key_of
 from tardis_machine.sinks.kinesis.records import RecordMaker, key_bytes
 from tardis_machine.sinks.kinesis.streams import Streams
 from tardis_machine.sinks.private_loop import PrivateLoop
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _CLOSED = Result(Outcome.CLIENT_LOST, Reason.CLOSED, "the client is closed")
 _CLOSE_SECONDS = 2.0

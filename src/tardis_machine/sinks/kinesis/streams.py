@@ -5,7 +5,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
 from tardis_machine.buses.kinesis.client import stream_argument
@@ -19,8 +18,9 @@ from tardis_machine.buses.kinesis.errors import (
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.buses.results import Result
 from tardis_machine.sinks.kinesis.shards import Shards
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _KIB = 1024
 _LOOK_AGAIN_SECONDS = 60.0

@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -23,8 +22,9 @@ from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.sinks.nats.in_flight import Window
 from tardis_machine.sinks.nats.wire import Wire, make_wire
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CUT = Result(
     Outcome.AMBIGUOUS, Reason.CONNECTION_LOST, "the connection was lost before the acknowledgement"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 import nats.errors
-import structlog
 
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.buses.reasons import Reason
@@ -23,8 +22,9 @@ from tardis_machine.sinks.nats.records import MAX_SUBJECT_BYTES, RecordHeaders
 from tardis_machine.sinks.nats.streams import create_stream
 from tardis_machine.sinks.nats.wire import Message
 from tardis_machine.sinks.private_loop import PrivateLoop
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _LOST = Result(Outcome.CLIENT_LOST, Reason.CONNECTION_LOST, "the connection is closed")
 _LATE = Result(Outcome.AMBIGUOUS, Reason.TIMEOUT, "no acknowledgement within nats-ack-timeout-ms")

@@ -1,15 +1,15 @@
 """Creating the stream that the settings ask for."""
 
 import nats.errors
-import structlog
 from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StorageType, StreamConfig
 from nats.js.errors import APIError, NotFoundError
 
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 async def create_stream(client: Client, settings: NatsSettings) -> None:

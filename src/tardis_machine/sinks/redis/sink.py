@@ -9,7 +9,6 @@ them all.
 import time
 from collections.abc import Iterable, Sequence
 
-import structlog
 from redis.exceptions import RedisError
 
 from tardis_machine.buses.reasons import Reason
@@ -33,8 +32,9 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.fifo import fitting
 from tardis_machine.sinks.redis.in_flight import Exchange, StreamBatch
 from tardis_machine.sinks.redis.records import EntryIds, EntryWriter
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _TOO_LARGE = Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, "larger than redis-max-record-bytes")
 _UNSENT = Result(Outcome.TRANSIENT, Reason.NOT_SENT, "no server for the hash slot")

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import msgspec
-import structlog
 
 from tardis_machine.sinks.storage.reader import BadBytes
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUARANTINE = "quarantine"
 DATA_SUFFIX, NOTE_SUFFIX = ".bytes", ".json"

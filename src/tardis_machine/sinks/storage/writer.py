@@ -6,14 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-import structlog
-
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.storage.chunks import Flags, pack_chunk
 from tardis_machine.sinks.storage.reader import last_chunk
 from tardis_machine.sinks.storage.segments import end_of, segment_path
+from tardis_machine.telemetry.loggers import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SEGMENT_BYTES = 16 * 1_048_576
 MAX_UNSYNCED_BYTES = 64 * 1_048_576

@@ -29,7 +29,8 @@ SERVER_SUFFIX = "_of_run"
 # Three groups with Spark, which take about as long: each has a Java process of two gigabytes.
 SPARK_READERS, SPARK_TABLES, OWN_SPARK = "spark-readers", "spark-tables", "own-spark"
 SPARK = (SPARK_READERS, SPARK_TABLES, OWN_SPARK)
-READERS_FOLDER = "buses"
+# Half of the readers, by time; the others share a session with the tables.
+LONG_READERS = ("test_kinesis.py", "test_nats.py")
 SLOW_FOLDERS = ("integration", "e2e", "compat")
 FIRST_WORKER = "gw0"
 GROUPS = pytest.StashKey[Path]()
@@ -39,7 +40,7 @@ def group_of(item: pytest.Item) -> str:
     """Return the server that a test shares with others, or its file when there is none."""
     names = getattr(item, "fixturenames", ())
     if "spark" in names:
-        return SPARK_READERS if item.path.parent.name == READERS_FOLDER else SPARK_TABLES
+        return SPARK_READERS if item.path.name in LONG_READERS else SPARK_TABLES
     if item.get_closest_marker("spark"):
         return OWN_SPARK
     servers = [name for name in names if name.endswith(SERVER_SUFFIX)]

@@ -5,6 +5,7 @@ its last settled minute again from its start, and publishes what follows that mi
 """
 
 import fcntl
+import os
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -109,10 +110,18 @@ class JobFile:
         return known
 
     def save(self, state: JobState) -> None:
-        """Replace the state."""
+        """Replace the state; a power loss leaves the old one or the new one, too."""
         draft = self._path.with_suffix(".draft")
-        draft.write_bytes(msgspec.json.encode(state))
+        with draft.open("wb") as file:
+            file.write(msgspec.json.encode(state))
+            file.flush()
+            os.fsync(file.fileno())
         draft.replace(self._path)
+        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 class JobRun:

@@ -60,6 +60,8 @@ _LOGINS = frozenset(
     )
 )
 _TOO_LARGE_STATUS = 413
+_NOT_FOUND_STATUS = 404
+"""Without the error code of the service: something else answers at the endpoint."""
 
 
 def read_record_error(code: str, message: str) -> Result:
@@ -97,7 +99,7 @@ def _read_client_error(error: ClientError, events: int) -> Result:
         return _invalid(detail, events)
     if code in EXPIRED:
         return Result(Outcome.CLIENT_LOST, Reason.EXPIRED_TOKEN, detail)
-    if code == NOT_FOUND:
+    if code == NOT_FOUND or status == _NOT_FOUND_STATUS:
         return Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, detail)
     if code in _LOGINS:
         return Result(Outcome.BAD_DESTINATION, Reason.NOT_AUTHENTICATED, detail)

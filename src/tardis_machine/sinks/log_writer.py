@@ -1,6 +1,5 @@
 """The writing side of a log: one process, one open segment, blocks flushed in groups."""
 
-import fcntl
 import os
 import time
 import zlib
@@ -22,6 +21,7 @@ from tardis_machine.buses.files.log import (
     whole_end,
 )
 from tardis_machine.model.errors import SinkUnavailableError
+from tardis_machine.sinks.storage.directory import FileLock
 
 CODECS = {"none": CODEC_NONE, "zstd": CODEC_ZSTD}
 
@@ -31,16 +31,14 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._descriptor)
+            self._lock = FileLock(directory / LOCK_FILE)
+        except BlockingIOError as error:
             raise SinkUnavailableError(f"{directory} is in use by another process.") from error
 
     def release(self) -> None:
         """Let another process have the directory."""
-        os.close(self._descriptor)
+        self._lock.release()
 
 
 class LogWriter:

@@ -27,14 +27,13 @@ from tardis_machine.sinks.frames import Redrive, Status, StreamContext
 from tardis_machine.sinks.gate import Gate
 from tardis_machine.sinks.records import RecordReader
 from tardis_machine.sinks.registry import make_sink
+from tardis_machine.sinks.storage.directory import base36
 from tardis_machine.sinks.tickets import Ticket
 from tardis_machine.telemetry.exposition import expose
 from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.metrics import Declarations, EventBusMetrics
 
 log = get_logger(__name__)
-
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Stream:
@@ -190,12 +189,3 @@ def open_publisher(settings: PublishingSettings, directory: Path, clock: Clock) 
         sink = make_sink(bus, delivery)
         buses.append(Bus(bus, delivery, sink, place, metrics, clock))
     return Publisher(buses, registry, clock)
-
-
-def base36(number: int) -> str:
-    """Write a number with digits and letters."""
-    text = ""
-    while number:
-        number, digit = divmod(number, 36)
-        text = _DIGITS[digit] + text
-    return text or "0"

@@ -6,15 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
-from tardis_machine.exchanges.spec import (
-    Emit,
-    Handler,
-    Mapper,
-    Venue,
-    Version,
-    WireFormat,
-    always,
-)
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, Version, WireFormat, always
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import PendingTickers
 from tardis_machine.model.errors import MappingError

@@ -1,20 +1,12 @@
 """Deribit: JSON-RPC notifications whose channel is `<name>.<instrument>.<interval>`."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
-from tardis_machine.exchanges.spec import (
-    Emit,
-    Handler,
-    Mapper,
-    Venue,
-    Version,
-    WireFormat,
-    always,
-)
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, WireFormat, always
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import PendingTickers
 from tardis_machine.model.records import (
@@ -381,9 +373,7 @@ def read_subscribe(message: Any) -> list[Filter] | None:
     return [locate(channel) for channel in message["params"]["channels"]]
 
 
-def _always(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
-    return always(mapper, channel, convert=filter_symbol)
-
+_always = partial(always, convert=filter_symbol)
 
 FORMAT = WireFormat(
     tag=StartTag(

@@ -6,7 +6,6 @@
         00000000000000000000.chunks   segments, named after the bytes of the log before them
         <bus>.position            how far a bus is: `storage.positions`
         <bus>.lock                held while somebody reads for that bus
-        parked/<bus>/<name>/      events of a destination in trouble: logs of the same form
 
 Locks are flock: the system releases them when a process ends, however it ends.
 """
@@ -23,8 +22,8 @@ import msgspec
 
 from tardis_machine.model.errors import SinkError
 
-LOGS, OWNER, LOCK, PARKED = "logs", "owner", "lock", "parked"
-SEGMENT_SUFFIX, POSITION_SUFFIX, LOCK_SUFFIX = ".chunks", ".position", ".lock"
+LOGS, OWNER, LOCK = "logs", "owner", "lock"
+SEGMENT_SUFFIX, LOCK_SUFFIX = ".chunks", ".lock"
 PRIVATE = 0o700
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -88,18 +87,6 @@ class LogDirectory:
             return FileLock(self.path / f"{bus}{LOCK_SUFFIX}")
         return None
 
-    def position_path(self, bus: str) -> Path:
-        """Return where the position of a bus is kept."""
-        return self.path / f"{bus}{POSITION_SUFFIX}"
-
-    def buses(self) -> list[str]:
-        """Return the buses that have a position here."""
-        return sorted(path.stem for path in self.path.glob(f"*{POSITION_SUFFIX}"))
-
-    def parked_path(self, bus: str) -> Path:
-        """Return where events of destinations in trouble are kept."""
-        return self.path / PARKED / bus
-
     def remove(self) -> None:
         """Delete the log."""
         shutil.rmtree(self.path, ignore_errors=True)
@@ -107,7 +94,7 @@ class LogDirectory:
 
 def create_log(root: Path, producer_id: str, instance: str, now_us: int) -> LogDirectory:
     """Make the directory of a new log."""
-    log_id = f"{_base36(now_us)}{secrets.token_hex(2)}"
+    log_id = f"{base36(now_us)}{secrets.token_hex(2)}"
     owner = LogOwner(log_id=log_id, producer_id=producer_id, instance=instance)
     path = root / LOGS / log_id
     path.mkdir(mode=PRIVATE, parents=True)
@@ -132,9 +119,10 @@ def _read_owner(path: Path) -> LogOwner:
         raise SinkError(f"{path} does not say whose log it is: {error}.") from error
 
 
-def _base36(number: int) -> str:
+def base36(number: int) -> str:
+    """Write a number with digits and letters."""
     text = ""
     while number:
         number, digit = divmod(number, 36)
         text = _DIGITS[digit] + text
-    return text
+    return text or "0"

@@ -14,7 +14,6 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -110,10 +109,3 @@ def read_position(path: Path) -> Position | None:
         return file.load()
     finally:
         file.close()
-
-
-def added(counts: Sequence[int], settled: Settled, count: int) -> tuple[int, ...]:
-    """Return counts with some more events settled in one way."""
-    changed = list(counts)
-    changed[settled] += count
-    return tuple(changed)

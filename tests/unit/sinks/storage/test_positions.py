@@ -1,5 +1,8 @@
 """Positions: saved whole, moved over what is settled, counted exactly."""
 
+import multiprocessing
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,21 @@ from tardis_machine.sinks.storage.positions import (
     SLOT_BYTES,
     Position,
     PositionFile,
-    added,
     read_position,
 )
+
+
+def added(counts: tuple[int, ...], settled: Settled, count: int) -> tuple[int, ...]:
+    """Return counts with some more events settled in one way."""
+    changed = list(counts)
+    changed[settled] += count
+    return tuple(changed)
+
+
+def save_and_die(path: Path) -> None:
+    """Save a position, and be killed before anything is closed."""
+    PositionFile(path, is_writable=True).save(position(70, delivered=7))
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Nobody:
@@ -49,6 +64,15 @@ def test_position_survives_the_process(tmp_path: Path) -> None:
     assert again.load() == position(30, delivered=30)
     again.save(position(40))
     assert read_position(path) == position(40)
+
+
+def test_position_survives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "kafka.position"
+    process = multiprocessing.get_context("spawn").Process(target=save_and_die, args=(path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert read_position(path) == position(70, delivered=7)
 
 
 @pytest.mark.parametrize("slot", [0, 1])

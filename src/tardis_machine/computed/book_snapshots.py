@@ -11,13 +11,15 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw
 
-from tardis_machine.computed.grouping import GroupedPrices, group_levels
+from tardis_machine.computed.grouping import GroupedPrices
 from tardis_machine.computed.intervals import Intervals
-from tardis_machine.computed.order_book import BookSide, OrderBook
+from tardis_machine.computed.order_book import UNCHANGED, BookSide, OrderBook
+from tardis_machine.computed.price_groups import PriceGroups
 from tardis_machine.model.data_types import BookSnapshotSpec
-from tardis_machine.model.records import BookChange, EncodedBookSnapshot, Record
+from tardis_machine.model.records import AnyBookChange, BookLevel, EncodedBookSnapshot, Record
 
 _encode = msgspec.json.Encoder().encode
+_NO_LEVEL = Raw(b"{}")
 
 
 class BookSnapshots:
@@ -44,7 +46,7 @@ class BookSnapshots:
         ]
         self._periodic = [each for each in self._snapshots if isinstance(each, _Periodic)]
 
-    def apply(self, change: BookChange, out: list[Record]) -> None:
+    def apply(self, change: AnyBookChange, out: list[Record]) -> None:
         """Apply a change and append the snapshots it triggers, in the order of the specs."""
         for periodic in self._periodic:
             periodic.advance(change)
@@ -60,61 +62,103 @@ def _text_depth(specs: Sequence[BookSnapshotSpec]) -> int:
     return max((spec.depth for spec in on_change), default=0)
 
 
-class _SideView:
-    """The best levels of one side of a book, as JSON."""
+class _SideView(ABC):
+    """The best levels of one side of a book."""
 
-    __slots__ = ("_depth", "_fills_up", "_text", "raw", "reach", "side")
+    __slots__ = ("_depth", "_fills_up", "side", "written")
 
     def __init__(self, side: BookSide, depth: int, *, trim_levels: bool) -> None:
         self.side = side
-        self.reach = depth
-        """Changes from this depth on cannot be seen."""
         self._depth = depth
         self._fills_up = not trim_levels
-        self._text = self._filled_up(b"[]", 0)
-        self.raw = Raw(self._text)
+        self.written = self._filled_up(b"", 0)
+        """The items of the JSON array of visible levels, in one or more pieces."""
 
-    def rebuild(self) -> bool:
-        """Read the book again; say whether visible levels differ."""
-        text = self._read()
+    @abstractmethod
+    def follow(self) -> bool:
+        """Take over the last change of the side; say whether visible levels differ."""
+
+    @abstractmethod
+    def write(self) -> None:
+        """Write the visible levels as they are now, whatever changed since the last time."""
+
+    def _filled_up(self, text: bytes, levels: int) -> list[Raw]:
+        """Add `{}` for levels that the book does not have."""
+        missing = self._depth - levels if self._fills_up else 0
+        return [*([Raw(text)] if levels else []), *[_NO_LEVEL] * missing]
+
+
+class _TextView(_SideView):
+    """Visible levels as text, for snapshots on every change."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, side: BookSide, depth: int, *, trim_levels: bool) -> None:
+        super().__init__(side, depth, trim_levels=trim_levels)
+        self._text = b""
+
+    def follow(self) -> bool:
+        side, depth = self.side, self._depth
+        if side.changed_depth >= depth:
+            return False
+        text = side.text(depth)
         if text == self._text:
             return False
         self._text = text
-        self.raw = Raw(text)
+        present = len(side.levels)
+        self.written = [Raw(text)] if present >= depth else self._filled_up(text, present)
         return True
 
-    def _read(self) -> bytes:
-        """Write the visible levels."""
-        side, depth = self.side, self._depth
-        present = len(side.levels)
-        if present >= depth:
-            return side.text(depth)
-        return self._filled_up(side.text(depth), present)
-
-    def _filled_up(self, text: bytes, levels: int) -> bytes:
-        """Add `{}` for levels that the book does not have."""
-        if not self._fills_up:
-            return text
-        parts = [text[1:-1]] if levels else []
-        return b"[%b]" % b",".join(parts + [b"{}"] * (self._depth - levels))
+    def write(self) -> None:
+        self.follow()
 
 
-class _GroupedSideView(_SideView):
-    """The best levels of one side of a book, summed by price step, as JSON."""
+class _LevelView(_SideView):
+    """Visible levels, for snapshots per interval: they become text when one is emitted."""
 
-    __slots__ = ("_prices",)
+    __slots__ = ("_levels",)
+
+    def __init__(self, side: BookSide, depth: int, *, trim_levels: bool) -> None:
+        super().__init__(side, depth, trim_levels=trim_levels)
+        self._levels: list[BookLevel] = []
+
+    def follow(self) -> bool:
+        if self.side.changed_depth >= self._depth:
+            return False
+        before, self._levels = self._levels, self.side.top(self._depth)
+        return self._levels != before
+
+    def write(self) -> None:
+        self._levels = self.side.top(self._depth)
+        self.written = self._filled_up(_encode(self._levels)[1:-1], len(self._levels))
+
+
+class _GroupedView(_SideView):
+    """Visible levels summed by price step."""
+
+    __slots__ = ("_groups", "_text")
 
     def __init__(
         self, side: BookSide, depth: int, prices: GroupedPrices, *, trim_levels: bool
     ) -> None:
         super().__init__(side, depth, trim_levels=trim_levels)
-        self._prices = prices
+        self._groups = PriceGroups(side, prices, depth)
+        self._text = b""
 
-    def _read(self) -> bytes:
-        levels, count = group_levels(self.side, self._prices, self._depth)
-        # A level that is inserted right behind these may belong to the last group.
-        self.reach = count + 1
-        return self._filled_up(_encode(levels), len(levels))
+    def follow(self) -> bool:
+        return self._groups.follow() and self._take_over()
+
+    def write(self) -> None:
+        self._groups.rebuild()
+        self._take_over()
+
+    def _take_over(self) -> bool:
+        text = self._groups.text()
+        if text == self._text:
+            return False
+        self._text = text
+        self.written = self._filled_up(text, len(self._groups))
+        return True
 
 
 def _views(
@@ -122,15 +166,16 @@ def _views(
 ) -> tuple[_SideView, _SideView]:
     """Make the views of both sides that a spec asks for, bids first."""
     if spec.grouping is None:
+        view = _TextView if spec.interval == 0 else _LevelView
         return (
-            _SideView(book.bids, spec.depth, trim_levels=trim_levels),
-            _SideView(book.asks, spec.depth, trim_levels=trim_levels),
+            view(book.bids, spec.depth, trim_levels=trim_levels),
+            view(book.asks, spec.depth, trim_levels=trim_levels),
         )
     bid_prices = GroupedPrices(spec.grouping, is_bid=True)
     ask_prices = GroupedPrices(spec.grouping, is_bid=False)
     return (
-        _GroupedSideView(book.bids, spec.depth, bid_prices, trim_levels=trim_levels),
-        _GroupedSideView(book.asks, spec.depth, ask_prices, trim_levels=trim_levels),
+        _GroupedView(book.bids, spec.depth, bid_prices, trim_levels=trim_levels),
+        _GroupedView(book.asks, spec.depth, ask_prices, trim_levels=trim_levels),
     )
 
 
@@ -147,18 +192,17 @@ class _Snapshot(ABC):
         self._grouping = UNSET if spec.grouping is None else spec.grouping
 
     @abstractmethod
-    def emit(self, change: BookChange, out: list[Record]) -> None:
+    def emit(self, change: AnyBookChange, out: list[Record]) -> None:
         """Append the snapshot when it is due after this change."""
 
     def _follow(self) -> bool:
         """Take over the last change of the book; say whether visible levels differ."""
         bids, asks = self._bids, self._asks
-        differs = bids.side.changed_depth < bids.reach and bids.rebuild()
-        if asks.side.changed_depth < asks.reach and asks.rebuild():
-            return True
-        return differs
+        # Most changes concern one side.
+        differs = bids.side.changed_depth != UNCHANGED and bids.follow()
+        return (asks.side.changed_depth != UNCHANGED and asks.follow()) or differs
 
-    def _record(self, change: BookChange, timestamp: str) -> EncodedBookSnapshot:
+    def _record(self, change: AnyBookChange, timestamp: str) -> EncodedBookSnapshot:
         return EncodedBookSnapshot(
             symbol=change.symbol,
             exchange=change.exchange,
@@ -166,8 +210,8 @@ class _Snapshot(ABC):
             depth=self._depth,
             interval=self._interval,
             grouping=self._grouping,
-            bids=self._bids.raw,
-            asks=self._asks.raw,
+            bids=self._bids.written,
+            asks=self._asks.written,
             timestamp=timestamp,
             local_timestamp=change.local_timestamp,
         )
@@ -178,11 +222,11 @@ class _OnChange(_Snapshot):
 
     __slots__ = ()
 
-    def emit(self, change: BookChange, out: list[Record]) -> None:
+    def emit(self, change: AnyBookChange, out: list[Record]) -> None:
         # `_follow` and `_record` written out: this runs for every change of every book.
         bids, asks = self._bids, self._asks
-        differs = bids.side.changed_depth < bids.reach and bids.rebuild()
-        if asks.side.changed_depth < asks.reach and asks.rebuild():
+        differs = bids.side.changed_depth != UNCHANGED and bids.follow()
+        if asks.side.changed_depth != UNCHANGED and asks.follow():
             differs = True
         if differs:
             out.append(
@@ -193,8 +237,8 @@ class _OnChange(_Snapshot):
                     depth=self._depth,
                     interval=self._interval,
                     grouping=self._grouping,
-                    bids=bids.raw,
-                    asks=asks.raw,
+                    bids=bids.written,
+                    asks=asks.written,
                     timestamp=change.timestamp,
                     local_timestamp=change.local_timestamp,
                 )
@@ -217,17 +261,15 @@ class _Periodic(_Snapshot):
         self._is_first = True
         self._due: EncodedBookSnapshot | None = None
 
-    def advance(self, change: BookChange) -> None:
+    def advance(self, change: AnyBookChange) -> None:
         """Move to the interval of a change that is not applied yet; keep what falls due by it."""
         number = self._intervals.number_of(change.timestamp)
         if self._has_changed and number > self._number:
-            self._bids.rebuild()
-            self._asks.rebuild()
-            self._due = self._record(change, self._intervals.end_text(self._number))
+            self._due = self._written_record(change, self._intervals.end_text(self._number))
             self._has_changed = False
         self._number = number
 
-    def emit(self, change: BookChange, out: list[Record]) -> None:
+    def emit(self, change: AnyBookChange, out: list[Record]) -> None:
         if self._due is not None:
             out.append(self._due)
             self._due = None
@@ -236,4 +278,9 @@ class _Periodic(_Snapshot):
         self._has_changed = not self._is_first
         if self._is_first:
             self._is_first = False
-            out.append(self._record(change, change.timestamp))
+            out.append(self._written_record(change, change.timestamp))
+
+    def _written_record(self, change: AnyBookChange, timestamp: str) -> EncodedBookSnapshot:
+        self._bids.write()
+        self._asks.write()
+        return self._record(change, timestamp)

@@ -1,9 +1,6 @@
-"""Price grouping: levels rounded to multiples of a step and summed."""
+"""Price grouping: prices rounded to multiples of a step."""
 
 import math
-from collections.abc import Iterable
-
-from tardis_machine.model.records import BookLevel
 
 _MAX_KNOWN_PRICES = 16_384
 
@@ -49,32 +46,3 @@ class GroupedPrices(dict[float, float]):
         rest = math.fmod(scaled, step) / self._scale
         up = step if rest > 0 and not self._is_bid else 0.0
         return (scaled - rest * self._scale + up) / self._scale
-
-
-def group_levels(
-    levels: Iterable[BookLevel], prices: GroupedPrices, depth: int
-) -> tuple[list[BookLevel], int]:
-    """Sum neighbours of equal grouped price; return at most `depth` groups and their level count.
-
-    Args:
-        levels: A side of a book, best first.
-        prices: The grouped price of each.
-        depth: How many groups are wanted.
-    """
-    groups: list[BookLevel] = []
-    group_price, group_amount = math.nan, 0.0
-    count = 0
-    for level in levels:
-        price = prices[level.price]
-        if price == group_price:
-            group_amount += level.amount
-        else:
-            if count > 0:
-                groups.append(BookLevel(group_price, group_amount))
-            if len(groups) == depth:
-                return groups, count
-            group_price, group_amount = price, level.amount
-        count += 1
-    if count > 0:
-        groups.append(BookLevel(group_price, group_amount))
-    return groups, count

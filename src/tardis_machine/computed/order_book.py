@@ -5,13 +5,14 @@ price, so an insert or a removal moves few entries. A side knows the smallest de
 change touched, and keeps the JSON text of its best levels up to date while the levels change.
 """
 
+import math
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from tardis_machine.model.records import BookChange, BookLevel
+from tardis_machine.model.records import AnyBookChange, BookLevel
 
 UNCHANGED = sys.maxsize
 """The changed depth of a side on which nothing changed."""
@@ -31,16 +32,20 @@ class CrossedRemoval(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class BookSide:
     """The levels of one side, best last, and the JSON text of the best of them."""
 
-    __slots__ = ("_keys", "_sign", "_text_depth", "_texts", "changed_depth", "levels")
+    __slots__ = (
+        *("_changes", "_sign", "_text_depth", "_texts"),
+        *("changed_depth", "keys", "levels"),
+    )
 
     def __init__(self, *, is_bid: bool, text_depth: int = 0) -> None:
         self.levels: list[BookLevel] = []
         """All levels, best last; for reading only."""
         self.changed_depth = UNCHANGED
         """Smallest depth, counted from the best level as 0, that the last change touched."""
-        # Ask prices are negated, so that both sides sort upwards to their best level.
+        self.keys: list[float] = []
+        """The price of each level, that of an ask negated: both sides sort upwards. Only read."""
         self._sign = 1.0 if is_bid else -1.0
-        self._keys: list[float] = []
+        self._changes: Sequence[BookLevel] = ()
         self._text_depth = text_depth
         # Texts of the best levels, best first, as many as `text` was last asked for. Removals make
         # the list shorter and inserts longer until the next call.
@@ -61,8 +66,15 @@ class BookSide:
         """Return at most `depth` levels, best first."""
         return self.levels[: -depth - 1 : -1]
 
+    def changed_keys(self) -> tuple[float, float]:
+        """Return the worst and the best key that the last change may have touched."""
+        if not self._changes:
+            return -math.inf, math.inf
+        keys = [level.price * self._sign for level in self._changes]
+        return min(keys), max(keys)
+
     def text(self, depth: int) -> bytes:
-        """Write at most `depth` levels as a JSON array, best first.
+        """Write at most `depth` levels as the items of a JSON array, best first.
 
         Depths up to the `text_depth` of this side come from level texts kept since the last call.
         """
@@ -70,12 +82,12 @@ class BookSide:
         kept = len(texts)
         if kept != depth:
             if depth > self._text_depth:
-                return _encode(self.top(depth))
+                return _encode(self.top(depth))[1:-1]
             if kept < depth:
                 texts.extend(map(_encode, self.levels[-kept - 1 : -depth - 1 : -1]))
             del texts[self._text_depth :]
             texts = texts[:depth]
-        return b"[%b]" % b",".join(texts)
+        return b",".join(texts)
 
     def load(self, levels: Sequence[BookLevel]) -> None:
         """Replace all levels; later ones win over earlier ones of the same price."""
@@ -86,14 +98,15 @@ class BookSide:
                 by_key.pop(level.price * sign, None)
             else:
                 by_key[level.price * sign] = level
-        self._keys = sorted(by_key)
-        self.levels = [by_key[key] for key in self._keys]
+        self.keys = sorted(by_key)
+        self.levels = [by_key[key] for key in self.keys]
         self._texts.clear()
+        self._changes = ()
         self.changed_depth = 0
 
     def apply(self, changes: Sequence[BookLevel]) -> None:
         """Set the amounts of some levels, in order; amount 0 removes a level."""
-        keys, levels, texts, sign = self._keys, self.levels, self._texts, self._sign
+        keys, levels, texts, sign = self.keys, self.levels, self._texts, self._sign
         changed_depth = UNCHANGED
         for level in changes:
             amount = level.amount
@@ -121,10 +134,12 @@ class BookSide:
             if depth < changed_depth:
                 changed_depth = depth
         self.changed_depth = changed_depth
+        self._changes = changes
 
     def remove_best(self) -> None:
         """Drop the best level."""
-        del self._keys[-1], self.levels[-1], self._texts[:1]
+        del self.keys[-1], self.levels[-1], self._texts[:1]
+        self._changes = ()
         self.changed_depth = 0
 
 
@@ -152,15 +167,23 @@ class OrderBook:
         self._removes_crossed_levels = removes_crossed_levels
         self._on_removal = on_removal
 
-    def apply(self, change: BookChange) -> None:
+    def apply(self, change: AnyBookChange) -> None:
         """Apply one book change; changes before the first snapshot are ignored."""
         if change.is_snapshot:
             self._has_snapshot = True
             self.asks.load(change.asks)
             self.bids.load(change.bids)
         elif self._has_snapshot:
-            self.asks.apply(change.asks)
-            self.bids.apply(change.bids)
+            asks, bids = change.asks, change.bids
+            # A call less for the side that most changes leave alone.
+            if asks:
+                self.asks.apply(asks)
+            else:
+                self.asks.changed_depth = UNCHANGED
+            if bids:
+                self.bids.apply(bids)
+            else:
+                self.bids.changed_depth = UNCHANGED
         # Only a new best level can cross the book.
         is_top_touched = not self.bids.changed_depth or not self.asks.changed_depth
         if is_top_touched and self._removes_crossed_levels and self._is_crossed():
@@ -170,7 +193,7 @@ class OrderBook:
         bid, ask = self.bids.best, self.asks.best
         return bid is not None and ask is not None and bid.price >= ask.price
 
-    def _remove_crossed(self, change: BookChange) -> None:
+    def _remove_crossed(self, change: AnyBookChange) -> None:
         """Drop best levels of the side that this change shows to be stale, until none cross."""
         ask = self.asks.best
         is_ask_fresh = ask is not None and any(new.price == ask.price for new in change.asks)

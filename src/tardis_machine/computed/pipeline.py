@@ -1,16 +1,19 @@
 """Computed types over a stream of records, one call per chunk."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
 from tardis_machine.computed.book_snapshots import BookSnapshots
 from tardis_machine.computed.trade_bars import TradeBars
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import BookSnapshotSpec, ComputedSpec, TradeBarSpec
-from tardis_machine.model.records import BookChange, Record, Trade
+from tardis_machine.model.records import BookChange, EncodedBookChange, Record, Trade
+from tardis_machine.model.time import us_text
 
 State = TypeVar("State")
+
+_BOOK_CHANGES = (BookChange, EncodedBookChange)
 
 
 class Computables:
@@ -44,7 +47,7 @@ class Computables:
         out: list[Record] = []
         for record in records:
             out.append(record)
-            if isinstance(record, BookChange):
+            if isinstance(record, _BOOK_CHANGES):
                 if self._has_snapshots:
                     self._snapshots[record.exchange][record.symbol].apply(record, out)
             elif isinstance(record, Trade):
@@ -55,9 +58,54 @@ class Computables:
                 self._bars.pop(record.exchange, None)
         return out
 
+    def start_over(self, end_us: int) -> list[Record]:
+        """Drop all state at a time; return the records per interval that have ended by then.
+
+        They arrive with the last microsecond before that time. Bars that are not full, and
+        intervals that go on, are discarded.
+        """
+        timestamp, local_timestamp = us_text(end_us), us_text(end_us - 1)
+        out: list[Record] = []
+        for exchange, books in self._snapshots.items():
+            for symbol, snapshots in books.items():
+                snapshots.apply(_no_change(exchange, symbol, timestamp, local_timestamp), out)
+        for by_symbol in self._bars.values():
+            for bars in by_symbol.values():
+                bars.close_due(timestamp, local_timestamp, out)
+        self._snapshots.clear()
+        self._bars.clear()
+        return out
+
+    def forget(
+        self, exchange: str, data_types: Container[str], concerns: Callable[[str], bool]
+    ) -> None:
+        """Drop the state of symbols whose books or trades may miss something."""
+        if "book_change" in data_types:
+            _forget(self._snapshots[exchange], concerns)
+        if "trade" in data_types:
+            _forget(self._bars[exchange], concerns)
+
     def triggered_by(self, record: Record) -> list[Record]:
         """Return only what one record triggers."""
         return self.apply([record])[1:]
+
+
+def _forget(states: dict[str, State], concerns: Callable[[str], bool]) -> None:
+    for symbol in [*filter(concerns, states)]:
+        del states[symbol]
+
+
+def _no_change(exchange: str, symbol: str, timestamp: str, local_timestamp: str) -> BookChange:
+    """Make a change that only lets time pass."""
+    return BookChange(
+        exchange=exchange,
+        symbol=symbol,
+        is_snapshot=False,
+        bids=[],
+        asks=[],
+        timestamp=timestamp,
+        local_timestamp=local_timestamp,
+    )
 
 
 def _per_symbol(new_state: Callable[[], State]) -> defaultdict[str, defaultdict[str, State]]:

@@ -23,6 +23,11 @@ class TradeBars:
         for builder in self._builders:
             builder.apply(trade, out)
 
+    def close_due(self, timestamp: str, local_timestamp: str, out: list[Record]) -> None:
+        """Append the bars of intervals that have ended at a time, in the order of the specs."""
+        for builder in self._builders:
+            builder.close_due(timestamp, local_timestamp, out)
+
 
 class _OpenBar:
     """The trades of a bar so far."""
@@ -31,10 +36,10 @@ class _OpenBar:
         "buy_volume",
         "close",
         "close_timestamp",
+        "first",
         "high",
         "low",
         "open",
-        "open_timestamp",
         "sell_volume",
         "trades",
         "volume",
@@ -42,8 +47,9 @@ class _OpenBar:
     )
 
     def __init__(self, first: Trade) -> None:
+        self.first = first
         self.open = self.high = self.low = self.close = first.price
-        self.open_timestamp = self.close_timestamp = first.timestamp
+        self.close_timestamp = first.timestamp
         self.volume = self.buy_volume = self.sell_volume = self.vwap = 0.0
         self.trades = 0
         self.add(first)
@@ -67,11 +73,11 @@ class _OpenBar:
         self.vwap = turnover / self.volume if self.volume != 0 else math.nan
         self.trades += 1
 
-    def closed(self, spec: TradeBarSpec, trade: Trade, timestamp: str) -> TradeBar:
-        """Return the bar as the record that this trade triggers."""
+    def closed(self, spec: TradeBarSpec, local_timestamp: str, timestamp: str) -> TradeBar:
+        """Return the bar as a record."""
         return TradeBar(
-            symbol=trade.symbol,
-            exchange=trade.exchange,
+            symbol=self.first.symbol,
+            exchange=self.first.exchange,
             name=spec.name,
             interval=spec.interval,
             kind=spec.kind,
@@ -84,9 +90,9 @@ class _OpenBar:
             sell_volume=self.sell_volume,
             trades=self.trades,
             vwap=self.vwap if math.isfinite(self.vwap) else None,
-            open_timestamp=self.open_timestamp,
+            open_timestamp=self.first.timestamp,
             close_timestamp=self.close_timestamp,
-            local_timestamp=trade.local_timestamp,
+            local_timestamp=local_timestamp,
             timestamp=timestamp,
         )
 
@@ -105,13 +111,20 @@ class _TimeBars:
         number = self._intervals.number_of(trade.timestamp)
         if self._bar is not None and number > self._number:
             end = self._intervals.end_text(self._number)
-            out.append(self._bar.closed(self._spec, trade, end))
+            out.append(self._bar.closed(self._spec, trade.local_timestamp, end))
             self._bar = None
         if self._bar is None:
             self._bar = _OpenBar(trade)
             self._number = number
         else:
             self._bar.add(trade)
+
+    def close_due(self, timestamp: str, local_timestamp: str, out: list[Record]) -> None:
+        """Close the bar when its interval has ended."""
+        if self._bar is not None and self._intervals.number_of(timestamp) > self._number:
+            end = self._intervals.end_text(self._number)
+            out.append(self._bar.closed(self._spec, local_timestamp, end))
+            self._bar = None
 
 
 class _SizeBars:
@@ -131,5 +144,8 @@ class _SizeBars:
             bar.add(trade)
         size = bar.trades if self._counts_trades else bar.volume
         if size >= self._spec.interval:
-            out.append(bar.closed(self._spec, trade, bar.close_timestamp))
+            out.append(bar.closed(self._spec, trade.local_timestamp, bar.close_timestamp))
             self._bar = None
+
+    def close_due(self, timestamp: str, local_timestamp: str, out: list[Record]) -> None:
+        """Do nothing: no time fills a bar."""

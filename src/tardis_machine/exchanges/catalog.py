@@ -258,6 +258,11 @@ _FORMAT_SWITCHES: Mapping[str, tuple[str, ...]] = {
     "okex-swap": ("2021-12-23",),
     "okex": ("2021-12-23",),
     "kraken": ("2026-07-10",),
+    "bybit-spot": ("2023-04-05",),
+    "gate-io": ("2023-04-29",),
+    "gemini": ("2026-07-24",),
+    "bitget": ("2026-04-28",),
+    "bitget-futures": ("2026-04-28",),
     "okcoin": ("2023-04-27",),
 }
 
@@ -281,6 +286,11 @@ def _switches_us(exchange: str) -> dict[str, tuple[int, ...]]:
     return switches
 
 
+_MAPPER_VERSIONS: Mapping[str, int] = {}
+"""Versions above the first. Raise one when a record of an old message changes by value: the lake
+then prefers the records of the higher version. `tests/golden/digests.toml` shows such changes."""
+
+
 def _read_exchanges(table: str) -> dict[str, Exchange]:
     exchanges = {}
     for entry in re.split(r"\n(?=\S)", table.strip()):
@@ -291,6 +301,7 @@ def _read_exchanges(table: str) -> dict[str, Exchange]:
             data_types=_data_types(letters),
             switches_us=_switches_us(name),
             format_switches_us=tuple(map(_instant_us, _FORMAT_SWITCHES.get(name, ()))),
+            mapper_version=_MAPPER_VERSIONS.get(name, 1),
         )
     return exchanges
 

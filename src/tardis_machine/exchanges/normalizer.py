@@ -7,22 +7,28 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from tardis_machine.exchanges.level_texts import TextLevels
 from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.exchanges.spec import Emit, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TagTable
-from tardis_machine.model.errors import MappingError
+from tardis_machine.model.errors import BookGapError, MappingError
+from tardis_machine.model.requests import Filter
 
 SHOWN_BYTES = 200
 """How much of a message that cannot be mapped is shown."""
 
 SHAPE_ERRORS = (
     *(MappingError, msgspec.DecodeError, ValueError, TypeError),
-    *(AttributeError, LookupError, ArithmeticError),
+    *(AttributeError, LookupError, ArithmeticError, RecursionError),
 )
-"""What handlers and decoders raise for messages that do not have the documented shape."""
+"""What handlers and decoders raise for messages that do not have the documented shape.
 
-Route: TypeAlias = tuple[tuple[Callable[[bytes], Any], tuple[Callable[..., None], ...]], ...]
-"""Decoders of one tag, each with the mappers that read what it returns."""
+`RecursionError` is that of a decoder, for lists in lists without end.
+"""
+
+Map: TypeAlias = Callable[[Any, str, Emit], None]
+Route: TypeAlias = tuple[Callable[[bytes], Any], Map] | tuple[()]
+"""What decodes the messages of one tag, and what maps them; nothing when nobody reads them."""
 
 
 def mapping_error(exchange: str, received: bytes, error: Exception) -> MappingError:
@@ -37,6 +43,7 @@ class Normalizer:
 
     def __init__(self, exchange: str, wire_format: WireFormat, mappers: Sequence[Mapper]) -> None:
         self._exchange = exchange
+        self._format = wire_format
         self._mappers = mappers
         self._decoders: dict[Any, Callable[[bytes], Any]] = {}
         self._routes: TagTable[Route] = TagTable(wire_format.tag, self._route, ())
@@ -56,36 +63,80 @@ class Normalizer:
                 if route is None:
                     route = self._routes.answer(line[MESSAGE_START:])
                 if route:
+                    decode, map_decoded = route
                     local = line[:LOCAL_DIGITS].decode() + "Z"
-                    for decode, maps in route:
-                        message = decode(line[MESSAGE_START:])
-                        for map_message in maps:
-                            map_message(message, local, emit)
+                    map_decoded(decode(line[MESSAGE_START:]), local, emit)
         except SHAPE_ERRORS as error:
             raise mapping_error(self._exchange, line, error) from error
 
-    def map_message(self, message: bytes, local: str, emit: Emit) -> None:
-        """Emit the records of one live message that arrived at `local`, as wire text."""
+    def map_message(self, message: bytes, local: str, emit: Emit) -> bytes | None:
+        """Emit the records of one live message that arrived at `local`, as wire text.
+
+        Returns:
+            The key of the message's tag; None when no mapper reads such messages.
+
+        Raises:
+            BookGapError: updates of a book are missing before this one.
+            MappingError: the message is not the documented JSON.
+        """
         try:
-            for decode, maps in self._routes.answer(message):
-                decoded = decode(message)
-                for map_decoded in maps:
-                    map_decoded(decoded, local, emit)
+            key, route = self._routes.find(message)
+            if route:
+                decode, map_decoded = route
+                map_decoded(decode(message), local, emit)
+            return key if route else None
+        except BookGapError:
+            raise
         except SHAPE_ERRORS as error:
             raise mapping_error(self._exchange, message, error) from error
+
+    def locate(self, message: bytes) -> Filter | None:
+        """Return channel and symbols of a message as its tag tells them; None without a tag."""
+        try:
+            tag = self._routes.tag_of(message)
+            return None if tag is None else self._format.locate(tag)
+        except SHAPE_ERRORS:
+            return None
+
+    def take_over(self, other: "Normalizer") -> None:
+        """Know what the numbers of messages stand for that another one was told."""
+        self._routes.announced |= other._routes.announced
 
     def _route(self, tag: str) -> Route:
         handlers = [handler for mapper in self._mappers if (handler := mapper.handler(tag))]
         # Only neighbours share a decoded message: records come out in the order of the mappers.
-        return tuple(
-            (self._decoder(struct), tuple(handle for _, handle in group))
+        steps = [
+            (self._decoder(struct), _in_turn([handle for _, handle in group]))
             for struct, group in groupby(handlers, itemgetter(0))
-        )
+        ]
+        if len(steps) > 1:
+            return bytes, _in_turn([_decoding(*step) for step in steps])
+        return steps[0] if steps else ()
 
     def _decoder(self, struct: Any) -> Callable[[bytes], Any]:
         decoder = self._decoders.get(struct)
         if decoder is None:
-            # Not strict: venues write many numbers as text.
-            decoder = msgspec.json.Decoder(struct, strict=False).decode
+            if isinstance(struct, TextLevels):
+                decoder = struct.decoder()
+            else:
+                # Not strict: venues write many numbers as text.
+                decoder = msgspec.json.Decoder(struct, strict=False).decode
             self._decoders[struct] = decoder
         return decoder
+
+
+def _in_turn(maps: Sequence[Map]) -> Map:
+    """Return a function that calls some others, in order."""
+    if len(maps) == 1:
+        return maps[0]
+
+    def map_in_turn(message: Any, local: str, emit: Emit) -> None:
+        for each in maps:
+            each(message, local, emit)
+
+    return map_in_turn
+
+
+def _decoding(decode: Callable[[bytes], Any], map_decoded: Map) -> Map:
+    """Return a function that takes a message as it was received."""
+    return lambda message, local, emit: map_decoded(decode(message), local, emit)

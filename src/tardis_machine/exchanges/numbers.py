@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from tardis_machine.model.numbers import nonzero_number, optional_number
+from tardis_machine.model.numbers import optional_number
 from tardis_machine.model.records import OptionalNumber
 
 LooseNumber: TypeAlias = float | str | None
@@ -21,5 +21,5 @@ def optional(value: LooseNumber) -> OptionalNumber:
 def nonzero(value: LooseNumber) -> OptionalNumber:
     """Return the number, or UNSET: some venues send zero for "no value"."""
     if isinstance(value, str):
-        value = nonzero_number(value)
+        value = optional_number(value)
     return value or UNSET

@@ -14,14 +14,33 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "binance": (
             *("binance", "binance-us", "binance-jersey"),
-            *("binance-futures", "binance-delivery"),
+            *("binance-futures", "binance-delivery", "binance-european-options"),
         ),
+        "bitfinex": ("bitfinex", "bitfinex-derivatives"),
         "bitmex": ("bitmex",),
-        "coinbase": ("coinbase",),
+        "coinbase": ("coinbase", "coinbase-international"),
+        "cryptofacilities": ("cryptofacilities",),
         "deribit": ("deribit",),
-        "okex": ("okex", "okex-futures", "okex-swap", "okex-options", "okcoin"),
+        "dydx_v4": ("dydx-v4",),
+        "huobi": (
+            *("huobi", "huobi-dm", "huobi-dm-swap"),
+            *("huobi-dm-linear-swap", "huobi-dm-options"),
+        ),
+        "hyperliquid": ("hyperliquid",),
+        "okex": (
+            *("okex", "okex-futures", "okex-swap", "okex-options"),
+            *("okcoin", "okex-spreads"),
+        ),
         "phemex": ("phemex",),
         "kraken": ("kraken",),
+        "bitget": ("bitget", "bitget-futures"),
+        "bitstamp": ("bitstamp",),
+        "bybit": ("bybit", "bybit-spot", "bybit-options"),
+        "crypto_com": ("crypto-com",),
+        "gate_io": ("gate-io", "gate-io-futures"),
+        "gemini": ("gemini",),
+        "kucoin": ("kucoin", "kucoin-futures"),
+        "upbit": ("upbit",),
     }
 )
 """Modules of `exchanges.venues` and the ids they provide; a new one is added here."""

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
+from tardis_machine.exchanges.feeds import Feed, ReadSubscribe
 from tardis_machine.exchanges.tags import Tag
 from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter
@@ -29,15 +30,9 @@ Symbols: TypeAlias = Sequence[str] | None
 
 
 Handler: TypeAlias = tuple[Any, Callable[[Any, str, Emit], None]]
-"""The struct a message is decoded into, and the function that emits its records.
+"""The struct a message is decoded into (or `TextLevels`), and the function that emits its records.
 
 The function takes the decoded message, its arrival time as wire text, and where records go.
-"""
-
-ReadSubscribe: TypeAlias = Callable[[Any], list[Filter] | None]
-"""Turns a native subscribe message into filters.
-
-Returns None for any other message and raises, whatever fits, for one that cannot be mapped.
 """
 
 
@@ -47,9 +42,15 @@ class Mapper(ABC):
     is_stateless: ClassVar[bool] = False
     """Whether what a message gives never depends on the messages before it."""
 
+    checks_sequence: bool = False
+    """Whether a missing book update is an error; set where it can be asked for again."""
+
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         self.exchange = exchange
         self.is_live = is_live
+
+    def forget(self, symbol: str) -> None:  # noqa: B027 - most mappers need none
+        """Drop what is known of a symbol, however it is written: messages of it may be missing."""
 
     @abstractmethod
     def handler(self, tag: str) -> Handler | None:
@@ -64,6 +65,13 @@ class Version(msgspec.Struct, frozen=True):
 
     mapper: type[Mapper]
     filters: Callable[[Symbols], list[Filter]]
+    live_filters: Callable[[Symbols], list[Filter]] | None = None
+    """Where a feed must be asked otherwise than recordings; None: by the same filters."""
+
+    def filters_for(self, symbols: Symbols, *, is_live: bool) -> list[Filter]:
+        """Return the raw filters of recordings, or of the live feed."""
+        filters = (self.live_filters if is_live else None) or self.filters
+        return filters(symbols)
 
 
 class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,30 +93,11 @@ class WireFormat(msgspec.Struct, frozen=True, kw_only=True):
     read_subscribe: ReadSubscribe
     """Reads the subscribe messages that clients of `/ws-replay` have always sent."""
 
+    replays_whole_feed: bool = False
+    """Whether any subscription brings all channels: messages cannot be told apart without the rest.
 
-class FeedConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """One socket of a live feed: where it leads, and what is sent once it is open."""
-
-    url: str
-    frames: tuple[str, ...]
-    pause_seconds: float = 0.0
-    """Between two frames."""
-
-
-class Feed(msgspec.Struct, frozen=True, kw_only=True):
-    """How a venue streams live, as data: no socket, no clock."""
-
-    connections: Callable[[Sequence[Filter]], list[FeedConnection]]
-    """Turns filters into the sockets that bring what they ask for."""
-
-    read_subscribe: ReadSubscribe
-    """Reads the frames of `connections`, as the venue does: the same filters come back."""
-
-    whole_market: frozenset[str] = frozenset()
-    """Channels that bring all symbols, whichever are asked for; their frames name none."""
-
-    recorded_only: frozenset[str] = frozenset()
-    """Channels that exist in recordings alone."""
+    The filters that are read are then none.
+    """
 
 
 class Venue(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +112,9 @@ class Venue(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed | None = None
     """None while an exchange cannot be streamed live."""
 
+    adapt: Callable[[Version, Mapping[str, str]], Version] = lambda version, _: version
+    """Returns the version that serves whoever has the credentials of an environment."""
+
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about one exchange id."""
@@ -135,6 +127,9 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
     format_switches_us: tuple[int, ...] = ()
     """The instants from which messages are in the next wire format, ascending."""
+
+    mapper_version: int = 1
+    """Raised when the mappers make other records of the same messages than before."""
 
     load_venue: Callable[[], Venue] | None = None
     """Imports the venue's module; None while an exchange has no mappers yet."""

@@ -7,7 +7,7 @@ all that have the same key.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Raw
@@ -34,6 +34,14 @@ class Tag(Protocol):
 
     def key_of(self, tag: str) -> bytes:
         """Return the key of messages with this tag that are written in the usual way."""
+
+
+@runtime_checkable
+class AnnouncedTag(Tag, Protocol):
+    """A tag of which messages carry only a number, once another message said what it stands for."""
+
+    def announced(self, message: bytes) -> tuple[str, str] | None:
+        """Return the tag that `read` gives from now on, and what it stands for."""
 
 
 class StartTag:
@@ -90,6 +98,82 @@ class EndTag:
         return f',"{channel}","{symbol}"]'.encode()
 
 
+class TextTag:
+    """The tag is the texts of some keys, wherever they stand: `{…,"a":"x",…,"b":"y",…}`.
+
+    The keys stand in this order, and none of them occurs earlier, deeper inside a message.
+    """
+
+    def __init__(self, *names: str, unless: str | None = None) -> None:
+        """Describe it.
+
+        Args:
+            names: The keys; `arg.topic` is the key `topic` of the object `arg`.
+            unless: A key that messages without a tag have.
+        """
+        self._paths = [name.split(".") for name in names]
+        self._marks = [f'"{path[-1]}":"'.encode() for path in self._paths]
+        self._unless = unless
+        self._decode = msgspec.json.Decoder(_text_message(self._paths, unless)).decode
+
+    def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
+        """Cut each of the keys with its text out of each message."""
+        if self._unless is not None:
+            other = f'"{self._unless}":'.encode()
+            return [b"" if other in line else self._cut_all(line, start) for line in lines]
+        if len(self._marks) == 1:
+            [mark] = self._marks
+            return [_cut(line, mark, start) for line in lines]
+        return [self._cut_all(line, start) for line in lines]
+
+    def _cut_all(self, line: bytes, position: int) -> bytes:
+        key = b""
+        find = line.find
+        for mark in self._marks:
+            begin = find(mark, position)
+            if begin < 0:
+                return b""
+            position = find(b'"', begin + len(mark))
+            key += line[begin:position]
+        return key
+
+    def read(self, message: bytes) -> str | None:
+        """Join the texts; a message that lacks one of them has no tag."""
+        decoded = self._decode(message)
+        if self._unless is not None and getattr(decoded, self._unless) is not None:
+            return None
+        texts: list[Any] = []
+        for path in self._paths:
+            value = decoded
+            for name in path:
+                value = getattr(value, name, None)
+            texts.append(value)
+        return None if None in texts else SEPARATOR.join(texts)
+
+    def key_of(self, tag: str) -> bytes:
+        """Return the keys and texts as they are written."""
+        texts = tag.split(SEPARATOR, len(self._marks) - 1)
+        return b"".join(mark + text.encode() for mark, text in zip(self._marks, texts, strict=True))
+
+
+def _text_message(paths: Sequence[Sequence[str]], other: str | None) -> Any:
+    """Make the struct of the texts at these paths, of one or two names, and of another key."""
+    fields: list[tuple[str, Any, Any]] = [
+        (path[0], str | None, None) for path in paths if len(path) == 1
+    ]
+    for outer in dict.fromkeys(path[0] for path in paths if len(path) > 1):
+        names = [(path[1], str | None, None) for path in paths if path[0] == outer]
+        fields.append((outer, msgspec.defstruct("TextObject", names) | None, None))
+    if other is not None:
+        fields.append((other, Any, None))
+    return msgspec.defstruct("TextMessage", fields)
+
+
+def _cut(line: bytes, mark: bytes, start: int) -> bytes:
+    begin = line.find(mark, start)
+    return line[begin : line.find(b'"', begin + len(mark))] if begin >= 0 else b""
+
+
 class KeyTag:
     """The tag is the first of some keys that a message has: `{"sequence":7,"trades":[…]}`.
 
@@ -129,7 +213,10 @@ class TagTable(Generic[Answer]):
     def __init__(self, tag: Tag, answer: Callable[[str], Answer], untagged: Answer) -> None:
         self.known: dict[bytes, Answer] = {}
         """Answers by the key of a line."""
+        self.announced: dict[str, str] = {}
+        """What the tags of numbered messages stand for."""
         self._tag = tag
+        self._announcing = tag if isinstance(tag, AnnouncedTag) else None
         self._find = answer
         self._untagged = untagged
         self._by_tag: dict[str, Answer] = {}
@@ -140,17 +227,36 @@ class TagTable(Generic[Answer]):
 
     def answer(self, message: bytes) -> Answer:
         """Return the answer for a message, and remember it for those that are alike."""
+        return self.find(message)[1]
+
+    def find(self, message: bytes) -> tuple[bytes, Answer]:
+        """Return the key of messages that are alike, written in the usual way, and the answer."""
         [key] = self._tag.keys([message], 0)
         found = self.known.get(key)
         if found is not None:
-            return found
+            return key, found
         tag = self._tag.read(message)
         if tag is None:
-            return self._untagged
+            return key, self._untagged
+        if self._announcing is not None:
+            self._learn(self._announcing.announced(message))
         found = self._answer_for(tag)
-        if key == self._tag.key_of(tag):
+        usual = self._tag.key_of(tag)
+        if key == usual:
             self.known[key] = found
-        return found
+        return usual, found
+
+    def tag_of(self, message: bytes) -> str | None:
+        """Return the tag of a message, or what it stands for."""
+        tag = self._tag.read(message)
+        return None if tag is None else self.announced.get(tag, tag)
+
+    def _learn(self, announcement: tuple[str, str] | None) -> None:
+        if announcement is not None:
+            number, tag = announcement
+            self.announced[number] = tag
+            self.known.pop(self._tag.key_of(number), None)
+            self._by_tag.pop(number, None)
 
     def _answer_for(self, tag: str) -> Answer:
         found = self._by_tag.get(tag)
@@ -158,5 +264,5 @@ class TagTable(Generic[Answer]):
             if len(self._by_tag) >= MAX_TAGS:
                 self._by_tag.clear()
                 self.known.clear()
-            found = self._by_tag[tag] = self._find(tag)
+            found = self._by_tag[tag] = self._find(self.announced.get(tag, tag))
         return found

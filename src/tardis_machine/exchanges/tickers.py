@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tardis_machine.exchanges.spec import Emit
+from tardis_machine.exchanges.spec import Emit, Mapper
 from tardis_machine.model.records import DerivativeTicker
 
 
@@ -59,6 +59,11 @@ class PendingTickers:
     def __contains__(self, symbol: str) -> bool:
         return symbol in self._tickers
 
+    def forget(self, symbol: str) -> None:
+        """Drop what is known of a symbol, however it is written."""
+        for name in [name for name in self._tickers if name.upper() == symbol.upper()]:
+            del self._tickers[name]
+
     def of(self, symbol: str) -> PendingTicker:
         """Return the state of a symbol, new if it was not seen before."""
         ticker = self._tickers.get(symbol)
@@ -90,3 +95,15 @@ class PendingTickers:
         record = ticker.take(local)
         if record is not None:
             emit(record)
+
+
+class TickerMapper(Mapper):
+    """A mapper that remembers the tickers of a connection."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._tickers = PendingTickers(exchange)
+
+    def forget(self, symbol: str) -> None:
+        """Drop the ticker of a symbol."""
+        self._tickers.forget(symbol)

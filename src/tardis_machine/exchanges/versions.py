@@ -1,23 +1,24 @@
 """What changed on a date: mappers and wire formats that serve a time, and the cuts between."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
+from tardis_machine.exchanges.feeds import Feed, ReadSubscribe
 from tardis_machine.exchanges.filters import merge_filters
 from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import (
     Exchange,
     Mapper,
-    ReadSubscribe,
     Symbols,
     Venue,
     Version,
     WireFormat,
 )
-from tardis_machine.model.errors import UnsupportedError
+from tardis_machine.model.errors import UnsupportedError, nearest_hint
 from tardis_machine.model.requests import Filter, ReplayRange, as_client_wrote
 from tardis_machine.model.time import MINUTE_US
 
@@ -41,7 +42,10 @@ def check_supported(exchange: Any, data_types: Iterable[str]) -> None:
     for data_type in data_types:
         if known is None or data_type not in known.data_types:
             name = as_client_wrote(exchange)
-            raise UnsupportedError(f"{NORMALIZERS[data_type]}: {name} not supported")
+            text = f"{NORMALIZERS[data_type]}: {name} not supported"
+            is_typo = known is None and isinstance(exchange, str)
+            hint = nearest_hint(name, REGISTRY) if is_typo else ""
+            raise UnsupportedError(f"{text}.{hint}" if hint else text)
         venue_of(known)
 
 
@@ -56,15 +60,56 @@ def venue_of(exchange: Exchange) -> Venue:
     return exchange.load_venue()
 
 
+NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
+
+
 def version_at(
-    exchange: Exchange, data_type: str, at_us: int, now_us: int, *, is_live: bool = False
+    exchange: Exchange,
+    data_type: str,
+    at_us: int,
+    now_us: int,
+    *,
+    is_live: bool = False,
+    environment: Mapping[str, str] = NO_CREDENTIALS,
 ) -> Version:
     """Return the version that serves a data type at a time."""
     check_supported(exchange.id, [data_type])
-    versions = venue_of(exchange).versions[data_type]
+    venue = venue_of(exchange)
+    versions = venue.versions[data_type]
     if is_live or now_us - at_us < RECENT_US:
-        return versions[-1]
-    return versions[bisect_right(exchange.switches_us.get(data_type, ()), at_us)]
+        return venue.adapt(versions[-1], environment)
+    version = versions[bisect_right(exchange.switches_us.get(data_type, ()), at_us)]
+    return venue.adapt(version, environment)
+
+
+def live_mappers(
+    exchange: Exchange, data_types: Iterable[str], environment: Mapping[str, str]
+) -> dict[str, Mapper]:
+    """Make a fresh mapper for each data type of a live connection, which misses no update."""
+    mappers = {}
+    for name in data_types:
+        version = version_at(exchange, name, 0, 0, is_live=True, environment=environment)
+        mappers[name] = version.mapper(exchange.id, is_live=True)
+        mappers[name].checks_sequence = True
+    return mappers
+
+
+def live_filters(
+    exchange: Exchange, data_type: str, symbols: Symbols, environment: Mapping[str, str]
+) -> list[Filter]:
+    """Return the raw filters that a data type needs live."""
+    version = version_at(exchange, data_type, 0, 0, is_live=True, environment=environment)
+    return version.filters_for(symbols, is_live=True)
+
+
+def feed_of(exchange: Exchange) -> Feed:
+    """Return how an exchange is streamed, or say that it cannot be."""
+    feed = venue_of(exchange).feed
+    if feed is None:
+        raise UnsupportedError(
+            f"{exchange.id} cannot be streamed live: it is closed. Its recordings can be replayed."
+        )
+    return feed
 
 
 def format_at(exchange: Exchange, at_us: int, now_us: int, *, is_live: bool = False) -> WireFormat:
@@ -82,7 +127,8 @@ def subscribe_readers(exchange: Exchange, at_us: int, now_us: int) -> list[ReadS
     """
     venue, wire_format = venue_of(exchange), format_at(exchange, at_us, now_us)
     readers = [wire_format.read_subscribe]
-    if venue.feed is not None and wire_format is venue.formats[-1]:
+    is_newest = wire_format is venue.formats[-1]
+    if venue.feed is not None and is_newest and not wire_format.replays_whole_feed:
         readers.insert(0, venue.feed.read_subscribe)
     return readers
 
@@ -112,12 +158,15 @@ def replay_filters(
     now_us: int,
     *,
     is_live: bool = False,
+    environment: Mapping[str, str] = NO_CREDENTIALS,
 ) -> tuple[Filter, ...]:
     """Return the merged raw filters that these data types need at a time."""
-    return merge_filters(
-        entry
+    versions = [
+        version_at(exchange, name, at_us, now_us, is_live=is_live, environment=environment)
         for name in data_types
-        for entry in version_at(exchange, name, at_us, now_us, is_live=is_live).filters(symbols)
+    ]
+    return merge_filters(
+        entry for version in versions for entry in version.filters_for(symbols, is_live=is_live)
     )
 
 

@@ -185,7 +185,9 @@ def test_snapshots_with_and_without_crossed_levels_do_not_disturb_each_other() -
     assert clean == ([MISSING, MISSING], [(98, 5), (101, 1)])
 
 
-@pytest.mark.parametrize("data_type", ["book_snapshot_0_0ms", "book_snapshot_0_1s"])
+@pytest.mark.parametrize(
+    "data_type", ["book_snapshot_0_0ms", "book_snapshot_0_1s", "book_snapshot_0_grouped10_0ms"]
+)
 def test_depth_without_levels_emits_nothing(data_type) -> None:
     records = [snapshot([(99, 1)], [], 0), change([(99, 2)], [], 5_000)]
     assert single(data_type, records) == [None, None]

@@ -1,7 +1,6 @@
 import pytest
 
-from tardis_machine.computed.grouping import GroupedPrices, decimal_places, group_levels
-from tests.unit.computed.builders import levels, pairs
+from tardis_machine.computed.grouping import GroupedPrices, decimal_places
 
 
 @pytest.mark.parametrize(
@@ -36,17 +35,3 @@ def test_known_prices_stay_bounded() -> None:
     for number in range(40_000):
         assert prices[number + 0.5] == number // 10 * 10
     assert len(prices) < 20_000
-
-
-def test_levels_of_a_group_are_summed_until_enough_groups_are_full() -> None:
-    side = levels([(39, 1), (32, 2), (29, 4), (23, 8), (15, 16)])
-    groups, count = group_levels(side, GroupedPrices(10, is_bid=True), 2)
-    assert pairs(groups) == [(30, 3), (20, 12)]
-    assert count == 4
-
-
-def test_short_side_gives_fewer_groups() -> None:
-    groups, count = group_levels(levels([(19, 1)]), GroupedPrices(10, is_bid=True), 2)
-    assert pairs(groups) == [(10, 1)]
-    assert count == 1
-    assert group_levels([], GroupedPrices(10, is_bid=True), 2) == ([], 0)

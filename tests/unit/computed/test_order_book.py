@@ -129,8 +129,8 @@ def test_text_is_the_same_with_and_without_kept_texts() -> None:
 def test_text_deeper_than_the_kept_texts_is_complete() -> None:
     side = BookSide(is_bid=True, text_depth=1)
     side.load(levels([(99, 1), (98, 2)]))
-    assert side.text(1) == b'[{"price":99.0,"amount":1.0}]'
-    assert side.text(2) == b'[{"price":99.0,"amount":1.0},{"price":98.0,"amount":2.0}]'
+    assert side.text(1) == b'{"price":99.0,"amount":1.0}'
+    assert side.text(2) == b'{"price":99.0,"amount":1.0},{"price":98.0,"amount":2.0}'
 
 
 def test_kept_texts_stay_bounded_while_levels_are_inserted() -> None:

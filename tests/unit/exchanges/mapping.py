@@ -6,7 +6,7 @@ from typing import Any
 
 from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.registry import REGISTRY
-from tardis_machine.exchanges.versions import make_normalizer
+from tardis_machine.exchanges.versions import live_mappers, make_normalizer, venue_of
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import parse_us
 
@@ -25,6 +25,21 @@ def connect(exchange: str, *data_types: str, at_us: int = 0, is_live: bool = Fal
     """Start a connection with fresh mappers."""
     known = REGISTRY[exchange]
     return make_normalizer(known, data_types, at_us, NOW_US, is_live=is_live)
+
+
+def connect_live(exchange: str, *data_types: str) -> Normalizer:
+    """Start a live connection, whose books miss no update."""
+    known = REGISTRY[exchange]
+    mappers = live_mappers(known, data_types, {})
+    return Normalizer(exchange, venue_of(known).formats[-1], list(mappers.values()))
+
+
+def feed_live(normalizer: Normalizer, *messages: Any) -> list[Any]:
+    """Return the records of live messages."""
+    records: list[Record] = []
+    for message in messages:
+        normalizer.map_message(line(message)[len(LINE_START) :], LOCAL, records.append)
+    return records
 
 
 def feed(normalizer: Normalizer, *messages: Any) -> list[Any]:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from tardis_machine.exchanges.tags import MAX_TAGS, EndTag, KeyTag, StartTag, Tag, TagTable
+from tardis_machine.exchanges.tags import MAX_TAGS, EndTag, KeyTag, StartTag, Tag, TagTable, TextTag
 from tests.unit.exchanges.mapping import LINE_START
 
 
@@ -17,6 +17,7 @@ class Tagged(Struct):
 START = StartTag(b'{"t":"', Tagged, lambda message: message.t)
 END = EndTag()
 KEY = KeyTag("trades", "book")
+TEXT = TextTag("t", "kind")
 
 
 def table(tag: Tag, asked: list[str]) -> TagTable[str]:
@@ -47,7 +48,7 @@ def test_answer_is_found_once_per_tag() -> None:
 
 
 def test_message_without_tag_has_the_untagged_answer() -> None:
-    for tag in (START, END, KEY):
+    for tag in (START, END, KEY, TEXT):
         tags = table(tag, [])
         assert tags.answer(b'{"n":1}') == "untagged"
     assert table(START, []).answer(b'{"t":null}') == "untagged"
@@ -63,6 +64,54 @@ def test_escaped_tag_is_read_as_it_is_meant() -> None:
     tags.answer(rb'{"t":"quote\"d"}')
     assert asked == ["a@b", 'quote"d']
     assert known(tags, rb'{"t":"a\u0040b"}', rb'{"t":"quote\"d"}') == [None, None]
+
+
+def test_texts_are_found_wherever_they_stand() -> None:
+    asked: list[str] = []
+    tags = table(TEXT, asked)
+    assert tags.answer(b'{"n":1,"t":"a","kind":"b"}') == "A,B"
+    assert known(tags, b'{"t":"a","kind":"b"}', b'{"x":[1],"t":"a","kind":"b"}') == ["A,B"] * 2
+    assert known(tags, b'{"t":"a","kind":"c"}', b'{"t":"a","n":2,"kind":"b"}') == [None, "A,B"]
+    assert known(tags, b'{"kind":"b","t":"a"}') == [None]
+    assert tags.answer(b'{"kind":"b" , "t":"a"}') == "A,B"
+    assert tags.answer(b'{"t":"a"}') == "untagged"
+    assert asked == ["a,b"]
+
+
+class NumberTag(StartTag):
+    """A number, which `{"n":7,"t":"a"}` announces."""
+
+    def __init__(self) -> None:
+        super().__init__(b"[", list[int] | Tagged, self._number, end=b",")
+
+    @staticmethod
+    def _number(message: list[int] | Tagged) -> str | None:
+        return message.t if isinstance(message, Tagged) else str(message[0])
+
+    def announced(self, message: bytes) -> tuple[str, str] | None:
+        found = msgspec.json.decode(message)
+        return (str(found["n"]), found["t"]) if isinstance(found, dict) else None
+
+
+def test_number_stands_for_what_was_announced_last() -> None:
+    asked: list[str] = []
+    tags = table(NumberTag(), asked)
+    assert tags.answer(b"[7,1]") == "7"
+    assert known(tags, b"[7,2]") == ["7"]
+    assert tags.answer(b'{"n":7,"t":"a"}') == "A"
+    assert tags.answer(b"[7,3]") == "A"
+    assert known(tags, b"[7,4]", b"[8,4]") == ["A", None]
+    assert (tags.tag_of(b"[7,5]"), tags.tag_of(b"[8,5]")) == ("a", "8")
+    tags.answer(b'{"n":7,"t":"b"}')
+    assert tags.answer(b"[7,6]") == "B"
+
+
+def test_key_may_say_that_there_is_no_tag() -> None:
+    tags = table(TextTag("t", unless="event"), [])
+    assert tags.answer(b'{"t":"a","n":1}') == "A"
+    assert known(tags, b'{"t":"a","n":2}', b'{"event":"x","t":"a"}') == ["A", None]
+    assert tags.answer(b'{"event":"x","t":"a"}') == "untagged"
+    assert tags.answer(b'{"t" : "a" , "event" : "x"}') == "untagged"
 
 
 def test_memory_is_bounded_however_many_tags_come() -> None:

@@ -3,31 +3,31 @@
 from collections import deque
 from collections.abc import Iterable
 from itertools import starmap
+from operator import attrgetter
+from typing import ClassVar, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from tardis_machine.exchanges.level_texts import LONG_BYTES, NO_LEVELS, Pair, TextLevels, levels_of
+from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.model.errors import MappingError
-from tardis_machine.model.records import BookChange, BookLevel
+from tardis_machine.model.errors import BookGapError
+from tardis_machine.model.records import BookChange, BookLevel, EncodedBookChange
 from tardis_machine.model.time import auto_text
 
 BUFFERED_DELTAS = 2000
 """Deltas kept per symbol while its snapshot has not arrived."""
 
 
-class Level(Struct, array_like=True, gc=False):
-    """Price and quantity; old messages add an empty array, which is ignored."""
-
-    price: float
-    amount: float
-
-
 class DepthData(Struct, gc=False, rename={"last_update_id": "lastUpdateId"}):
-    """Payload of `@depth` and of the generated `@depthSnapshot`, told apart by `lastUpdateId`."""
+    """Payload of `@depth` and of the generated `@depthSnapshot`, told apart by `lastUpdateId`.
 
-    s: str = ""
+    Fields stand in the order of the wire, in which they are found fastest.
+    """
+
     E: float | None = None
     T: float | None = None
+    s: str = ""
     U: int = 0
     u: int = 0
     pu: int | None = None
@@ -38,6 +38,25 @@ class DepthData(Struct, gc=False, rename={"last_update_id": "lastUpdateId"}):
     asks: list[Level] = []
 
 
+class TextDepthData(Struct, gc=False, rename={"last_update_id": "lastUpdateId"}):
+    """The same with the levels of an update as JSON of a book change."""
+
+    E: float | None = None
+    T: float | None = None
+    s: str = ""
+    U: int = 0
+    u: int = 0
+    pu: int | None = None
+    b: Raw = NO_LEVELS
+    a: Raw = NO_LEVELS
+    last_update_id: int | None = None
+    bids: list[Level] = []
+    asks: list[Level] = []
+
+
+Depth: TypeAlias = DepthData | TextDepthData
+
+
 class DepthMessage(Struct, gc=False):
     """A `@depth` or `@depthSnapshot` message."""
 
@@ -45,13 +64,34 @@ class DepthMessage(Struct, gc=False):
     data: DepthData
 
 
+class TextDepthMessage(Struct, gc=False):
+    """The same with its levels as JSON of a book change."""
+
+    stream: str
+    data: TextDepthData
+
+
+def text_levels(long_bytes: int = LONG_BYTES) -> TextLevels:
+    """Return how depth messages are decoded."""
+    return TextLevels(
+        DepthMessage,
+        TextDepthMessage,
+        attrgetter("data"),
+        bids="b",
+        asks="a",
+        long_bytes=long_bytes,
+    )
+
+
 class Book:
     """How far the book of one symbol is joined to its snapshot."""
 
-    __slots__ = ("buffer", "has_joined", "snapshot_id", "stale_id")
+    __slots__ = ("buffer", "has_joined", "last_id", "snapshot_id", "stale_id")
 
-    def __init__(self) -> None:
-        self.buffer: deque[DepthData] | None = deque(maxlen=BUFFERED_DELTAS)
+    def __init__(self, buffered: Iterable[Depth] = ()) -> None:
+        self.buffer: deque[Depth] | None = deque(buffered, maxlen=BUFFERED_DELTAS)
+        self.last_id = 0
+        """Where the last update ended."""
         self.snapshot_id = 0
         self.stale_id = 0
         """Deltas that end here or earlier are part of the snapshot."""
@@ -61,6 +101,9 @@ class Book:
 class BookMapper(Mapper):
     """Depth of spot markets."""
 
+    depth: ClassVar[TextLevels] = text_levels()
+    keeps_removed = False
+    """Whether a removed level stays in the joined snapshot, with no amount."""
     stale_lag = 0
     """How far behind the snapshot's id a delta must end to be part of it."""
 
@@ -68,11 +111,15 @@ class BookMapper(Mapper):
         super().__init__(exchange, is_live=is_live)
         self._books: dict[str, Book] = {}
 
+    def forget(self, symbol: str) -> None:
+        """Drop a book."""
+        self._books.pop(symbol.upper(), None)
+
     def handler(self, tag: str) -> Handler | None:
         """Handle depth updates and generated snapshots."""
-        return (DepthMessage, self.map) if "@depth" in tag else None
+        return (self.depth, self.map) if "@depth" in tag else None
 
-    def map(self, message: DepthMessage, local: str, emit: Emit) -> None:
+    def map(self, message: DepthMessage | TextDepthMessage, local: str, emit: Emit) -> None:
         """Emit a joined snapshot once per symbol, then each update."""
         data = message.data
         if data.last_update_id is not None:
@@ -84,21 +131,37 @@ class BookMapper(Mapper):
             book = self._books[data.s] = Book()
         if book.buffer is not None:
             book.buffer.append(data)
-        elif self._follows(book, data):
+            return
+        if not self._continues(book, data):
+            return
+        timestamp = local if data.E is None else auto_text(data.E)
+        if isinstance(data, TextDepthData):
             emit(
-                BookChange(
+                EncodedBookChange(
                     symbol=data.s,
                     exchange=self.exchange,
                     is_snapshot=False,
-                    bids=[BookLevel(level.price, level.amount) for level in data.b],
-                    asks=[BookLevel(level.price, level.amount) for level in data.a],
-                    timestamp=local if data.E is None else auto_text(data.E),
+                    bid_text=data.b,
+                    ask_text=data.a,
+                    timestamp=timestamp,
                     local_timestamp=local,
                 )
             )
+            return
+        emit(
+            BookChange(
+                symbol=data.s,
+                exchange=self.exchange,
+                is_snapshot=False,
+                bids=book_levels(data.b),
+                asks=book_levels(data.a),
+                timestamp=timestamp,
+                local_timestamp=local,
+            )
+        )
 
     def _map_snapshot(
-        self, symbol: str, data: DepthData, snapshot_id: int, local: str, emit: Emit
+        self, symbol: str, data: Depth, snapshot_id: int, local: str, emit: Emit
     ) -> None:
         book = self._books.setdefault(symbol, Book())
         if book.buffer is None:
@@ -108,10 +171,17 @@ class BookMapper(Mapper):
         book.stale_id = snapshot_id - self.stale_lag
         bids = {level.price: level.amount for level in data.bids}
         asks = {level.price: level.amount for level in data.asks}
-        for delta in buffered:
-            if self._follows(book, delta):
-                merge_levels(bids, delta.b)
-                merge_levels(asks, delta.a)
+        try:
+            for delta in buffered:
+                if self._follows(book, delta):
+                    for change in levels_of(delta.b):
+                        self.merge(bids, change)
+                    for change in levels_of(delta.a):
+                        self.merge(asks, change)
+        except BookGapError:
+            # The next snapshot may join what is buffered.
+            self._books[symbol] = Book(buffered)
+            raise
         emit(
             BookChange(
                 symbol=symbol,
@@ -124,24 +194,55 @@ class BookMapper(Mapper):
             )
         )
 
-    def _follows(self, book: Book, delta: DepthData) -> bool:
-        """Say whether a delta is newer than the snapshot; check once that the first one joins."""
+    def merge(self, levels: dict[float, float], change: Pair) -> None:
+        """Apply a changed level to those of a snapshot, in place."""
+        if change.amount == 0 and not self.keeps_removed:
+            levels.pop(change.price, None)
+        else:
+            levels[change.price] = change.amount
+
+    def _continues(self, book: Book, delta: Depth) -> bool:
+        """Say whether a delta is newer than the book; after a gap the book starts over."""
+        try:
+            return self._follows(book, delta)
+        except BookGapError:
+            self._books[delta.s] = Book([delta])
+            raise
+
+    def _follows(self, book: Book, delta: Depth) -> bool:
+        """Say whether a delta is newer than the snapshot; check that it joins what came before."""
         if delta.u <= book.stale_id:
             return False
-        if not book.has_joined:
-            # Recordings may miss the overlap and are still worth replaying; a live book is not.
-            if self.is_live and not self.joins(delta, book.snapshot_id):
-                raise MappingError(
-                    f"{delta.s}: the first depth update ({delta.U} to {delta.u}) "
-                    f"does not follow the snapshot (last id {book.snapshot_id})."
-                )
-            book.has_joined = True
+        # Recordings may have gaps and are still worth replaying; a live book is not.
+        if self.is_live:
+            self._check_joins(book, delta)
+        book.has_joined = True
+        book.last_id = delta.u
         return True
 
-    def joins(self, delta: DepthData, snapshot_id: int) -> bool:
+    def _check_joins(self, book: Book, delta: Depth) -> None:
+        if book.has_joined:
+            if self.checks_sequence and not self.succeeds(delta, book.last_id):
+                raise BookGapError(
+                    delta.s,
+                    f"a depth update ({delta.U} to {delta.u}) does not follow the last one "
+                    f"(last id {book.last_id}).",
+                )
+        elif not self.joins(delta, book.snapshot_id):
+            raise BookGapError(
+                delta.s,
+                f"the first depth update ({delta.U} to {delta.u}) does not follow the snapshot "
+                f"(last id {book.snapshot_id}).",
+            )
+
+    def joins(self, delta: Depth, snapshot_id: int) -> bool:
         """Say whether a delta directly continues the snapshot."""
         # A new market starts with an empty book whose id is -1.
         return snapshot_id == -1 or delta.U <= snapshot_id + 1 <= delta.u
+
+    def succeeds(self, delta: Depth, last_id: int) -> bool:
+        """Say whether a delta directly continues the one before it."""
+        return last_id + 1 >= delta.U
 
 
 class FuturesBookMapper(BookMapper):
@@ -149,15 +250,10 @@ class FuturesBookMapper(BookMapper):
 
     stale_lag = 1
 
-    def joins(self, delta: DepthData, snapshot_id: int) -> bool:
+    def joins(self, delta: Depth, snapshot_id: int) -> bool:
         """Say whether a delta overlaps or directly continues the snapshot."""
         return delta.U <= snapshot_id <= delta.u or delta.pu == snapshot_id
 
-
-def merge_levels(levels: dict[float, float], changes: Iterable[Level]) -> None:
-    """Apply changed levels to those of a snapshot, in place."""
-    for change in changes:
-        if change.amount == 0:
-            levels.pop(change.price, None)
-        else:
-            levels[change.price] = change.amount
+    def succeeds(self, delta: Depth, last_id: int) -> bool:
+        """Say whether a delta names the one before it as its predecessor."""
+        return delta.pu is None or delta.pu == last_id

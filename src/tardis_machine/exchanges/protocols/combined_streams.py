@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.records import BookTicker, Liquidation, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import auto_text, ms_text
@@ -183,12 +183,8 @@ class BookTickerMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """Mark price, last price and open interest joined per symbol."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the streams a ticker is made of."""

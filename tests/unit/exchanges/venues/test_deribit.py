@@ -4,12 +4,8 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.exchanges.venues.deribit import (
-    filter_symbol,
-    locate,
-    parse_option,
-    read_subscribe,
-)
+from tardis_machine.exchanges.venues.deribit.feed import filter_symbol, locate, read_subscribe
+from tardis_machine.exchanges.venues.deribit.mappers import parse_option
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.requests import Filter
 from tests.unit.exchanges.mapping import map_messages

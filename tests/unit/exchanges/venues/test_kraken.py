@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from tardis_machine.exchanges.feeds import Access
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.venues.kraken import v1
@@ -153,7 +154,7 @@ def test_subscription_without_symbols_is_for_all() -> None:
 def test_feed_asks_once_per_channel_on_one_socket() -> None:
     symbols = ("ETH/EUR", "BTC/USD")
     wanted = ("trade", "spread", "ticker", "instrument", "book")
-    (connection,) = connections([Filter(channel, symbols) for channel in wanted])
+    (connection,) = connections([Filter(channel, symbols) for channel in wanted], Access())
     in_order = {"symbol": ["BTC/USD", "ETH/EUR"]}
     assert connection.url == "wss://ws.kraken.com/v2"
     assert [json.loads(frame) for frame in connection.frames] == [
@@ -168,10 +169,10 @@ def test_feed_asks_once_per_channel_on_one_socket() -> None:
 
 
 def test_feed_has_no_socket_for_what_is_only_recorded() -> None:
-    assert connections([Filter("spread", ("BTC/USD",))]) == []
+    assert connections([Filter("spread", ("BTC/USD",))], Access()) == []
 
 
 @pytest.mark.parametrize("symbols", [None, ()])
 def test_feed_refuses_all_symbols(symbols: tuple[str, ...] | None) -> None:
-    with pytest.raises(RequestError, match="'book' of all symbols"):
-        connections([Filter("book", symbols)])
+    with pytest.raises(RequestError, match="symbols to stream 'book'"):
+        connections([Filter("book", symbols)], Access())

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tardis_machine.exchanges.feeds import Access
 from tardis_machine.exchanges.venues.okex import v3, v5
 from tardis_machine.exchanges.venues.okex.feed import connections, make_feed, read_subscribe
 from tardis_machine.exchanges.venues.okex.fields import (
@@ -141,6 +142,7 @@ def test_option_with_another_name_is_an_error(symbol: str) -> None:
         ({"instId": "A-B"}, ("A-B",)),
         ({"instFamily": "BTC-USD"}, ("BTC-USD",)),
         ({"uly": "BTC-USD"}, ("BTC-USD",)),
+        ({"sprdId": "A_B"}, ("A_B",)),
         ({"instType": "SWAP"}, ()),
     ],
 )
@@ -161,7 +163,7 @@ def frames(exchange: str, *filters: Filter) -> dict[str, list[Any]]:
     """Return the arguments that are subscribed, by address."""
     return {
         connection.url: [argument for frame in connection.frames for argument in args(frame)]
-        for connection in connections(exchange, filters)
+        for connection in connections(exchange, filters, Access())
     }
 
 
@@ -187,6 +189,14 @@ def test_okcoin_has_one_address() -> None:
     assert list(frames("okcoin", *wanted)) == ["wss://real.okcoin.com:8443/ws/v5/public"]
 
 
+def test_spreads_are_subscribed_by_their_own_name_and_read_back() -> None:
+    [connection] = connections("okex-spreads", [Filter("sprd-books5", ("A_B",))], Access())
+    assert connection.url == BUSINESS
+    [frame] = map(json.loads, connection.frames)
+    assert frame["args"] == [{"channel": "sprd-books5", "sprdId": "A_B"}]
+    assert read_subscribe(frame) == [Filter("sprd-books5", ("A_B",))]
+
+
 def test_liquidations_are_subscribed_once_per_type() -> None:
     wanted = Filter("liquidation-orders", ("A-B-SWAP", "C-D-SWAP", "A-B-240628"))
     assert frames("okex-swap", wanted, Filter("liquidations", ("A-B-SWAP",))) == {
@@ -198,7 +208,7 @@ def test_liquidations_are_subscribed_once_per_type() -> None:
 
 
 def test_recorded_channel_alone_needs_no_connection() -> None:
-    assert connections("okex-swap", [Filter("liquidations", ("A-B-SWAP",))]) == []
+    assert connections("okex-swap", [Filter("liquidations", ("A-B-SWAP",))], Access()) == []
 
 
 def test_summaries_of_options_have_default_families() -> None:
@@ -213,12 +223,12 @@ def test_summaries_of_options_have_default_families() -> None:
 )
 def test_channel_without_symbols_is_refused(exchange: str, channel: str) -> None:
     with pytest.raises(RequestError, match=f"{exchange} .*'{channel}'.* name those you want"):
-        connections(exchange, [Filter(channel)])
+        connections(exchange, [Filter(channel)], Access())
 
 
 def test_frames_stay_below_the_limit_of_the_venue() -> None:
     symbols = tuple(f"BTC-USD-240628-{strike:06d}-C" for strike in range(3000))
-    (connection,) = connections("okex-options", [Filter("books", symbols)])
+    (connection,) = connections("okex-options", [Filter("books", symbols)], Access())
     assert len(connection.frames) == 3
     assert max(map(len, connection.frames)) < 64 * 1024
     asked = [argument["instId"] for frame in connection.frames for argument in args(frame)]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tardis_machine.exchanges.feeds import Access
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.exchanges.venues.phemex.feed import connections, read_frame, read_subscribe
@@ -153,7 +154,7 @@ def test_feed_sends_a_frame_per_symbol_and_one_for_all_tickers() -> None:
         Filter("market24h", ("sBTCUSDT",)),
         Filter(PACK, ("ETHUSDT", "BTCUSDT")),
     ]
-    [connection] = connections(filters)
+    [connection] = connections(filters, Access())
     assert (connection.url, connection.pause_seconds) == ("wss://ws.phemex.com/", 0.1)
     assert [json.loads(frame) for frame in connection.frames] == [
         {"id": 0, "method": "market24h.subscribe", "params": []},
@@ -165,8 +166,8 @@ def test_feed_sends_a_frame_per_symbol_and_one_for_all_tickers() -> None:
 
 
 def test_feed_needs_symbols_where_frames_name_them() -> None:
-    with pytest.raises(RequestError, match="orderbook_p by symbol only"):
-        connections([Filter("orderbook_p")])
+    with pytest.raises(RequestError, match="symbols to stream 'orderbook_p'"):
+        connections([Filter("orderbook_p")], Access())
 
 
 @pytest.mark.parametrize(

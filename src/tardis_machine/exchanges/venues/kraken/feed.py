@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
+from tardis_machine.exchanges.feeds import Access, Feed, FeedConnection, Verdict, symbols_of
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.spec import Feed, FeedConnection
-from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter
 
+EXCHANGE = "kraken"
 URL = "wss://ws.kraken.com/v2"
 
 RECORDED_ONLY = frozenset({"spread"})
@@ -26,27 +26,42 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 """What a channel's subscription says besides its symbols."""
 
 
-def connections(filters: Sequence[Filter]) -> list[FeedConnection]:
+class Header(msgspec.Struct, rename={"error_message": "errorMessage"}):
+    """What tells heartbeats and errors from other messages."""
+
+    channel: str | None = None
+    event: str | None = None
+    success: bool | None = None
+    error_message: str | None = None
+
+
+_header = msgspec.json.Decoder(Header)
+
+
+def connections(filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Ask for everything on one socket, channel by channel."""
-    frames = tuple(
-        subscribe_frame(entry)
-        for entry in optimize_filters(filters)
-        if entry.channel not in RECORDED_ONLY
+    streamed = tuple(
+        entry for entry in optimize_filters(filters) if entry.channel not in RECORDED_ONLY
     )
-    return [FeedConnection(url=URL, frames=frames)] if frames else []
+    if not streamed:
+        return []
+    url = access.url(EXCHANGE, URL)
+    frames = tuple(map(subscribe_frame, streamed))
+    return [FeedConnection(url=url, filters=streamed, frames=frames)]
 
 
-def subscribe_frame(wanted: Filter) -> str:
+def subscribe_frame(wanted: Filter, method: str = "subscribe") -> str:
     """Write the subscribe message of a channel."""
     params: dict[str, Any] = {"channel": wanted.channel}
     if wanted.channel != INSTRUMENTS:
-        params["symbol"] = wanted.symbols
-        if not wanted.symbols:
-            raise RequestError(
-                f"kraken does not stream {wanted.channel!r} of all symbols: name those you want."
-            )
+        params["symbol"] = symbols_of(EXCHANGE, wanted)
     params |= PARAMETERS.get(wanted.channel, {})
-    return msgspec.json.encode({"method": "subscribe", "params": params}).decode()
+    return msgspec.json.encode({"method": method, "params": params}).decode()
+
+
+def unsubscribe(filters: Sequence[Filter], _: Access) -> tuple[str, ...]:
+    """Return a frame per channel that leaves its symbols."""
+    return tuple(subscribe_frame(entry, "unsubscribe") for entry in filters)
 
 
 def read_subscribe(message: Any) -> list[Filter] | None:
@@ -58,9 +73,20 @@ def read_subscribe(message: Any) -> list[Filter] | None:
     return [Filter(params["channel"], None if symbols is None else tuple(symbols))]
 
 
+def judge(message: bytes) -> Verdict:
+    """Find heartbeats and refusals."""
+    header = _header.decode(message)
+    if header.success is False or header.error_message is not None:
+        return Verdict.ERROR
+    is_heartbeat = "heartbeat" in (header.channel, header.event)
+    return Verdict.HEARTBEAT if is_heartbeat else Verdict.IGNORED
+
+
 FEED = Feed(
     connections=connections,
     read_subscribe=read_subscribe,
+    judge=judge,
+    unsubscribe=unsubscribe,
     recorded_only=RECORDED_ONLY,
     whole_market=frozenset({INSTRUMENTS}),
 )

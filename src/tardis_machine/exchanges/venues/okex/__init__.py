@@ -1,10 +1,17 @@
-"""OKX and OKCoin: protocol v3 at first, protocol v5 since 2021 (OKCoin: 2023)."""
+"""OKX and OKCoin: protocol v3 at first, protocol v5 since 2021 (OKCoin: 2023; spreads: always)."""
 
 from collections.abc import Mapping
 
 from tardis_machine.exchanges.spec import Mapper, Venue, Version
-from tardis_machine.exchanges.venues.okex import v3, v3_derivatives, v5, v5_derivatives, v5_options
-from tardis_machine.exchanges.venues.okex.feed import make_feed
+from tardis_machine.exchanges.venues.okex import (
+    spreads,
+    v3,
+    v3_derivatives,
+    v5,
+    v5_derivatives,
+    v5_options,
+)
+from tardis_machine.exchanges.venues.okex.feed import SPREADS, make_feed
 from tardis_machine.exchanges.venues.okex.fields import symbol_filters
 from tardis_machine.exchanges.venues.okex.v3 import table_of
 from tardis_machine.exchanges.venues.okex.v5_derivatives import ticker_filters
@@ -16,7 +23,9 @@ def _version(mapper: type[Mapper], *channels: str) -> Version:
 
 _TRADES = _version(v5.TradeMapper, "trades")
 _BOOKS = _version(v5.BookMapper, "books")
+_SHALLOW_BOOKS = _version(v5.ShallowBookMapper, "books50-l2-tbt")
 _TICK_BY_TICK_BOOKS = _version(v5.TickByTickBookMapper, "books-l2-tbt")
+_ALL_TRADES = _version(v5.AllTradesMapper, "trades-all")
 _BOOK_TICKERS = _version(v5.BookTickerMapper, "bbo-tbt")
 
 
@@ -43,7 +52,7 @@ def _okx_market(exchange: str) -> dict[str, tuple[Version, ...]]:
         "trade": (
             _old_trades(exchange),
             _TRADES,
-            _version(v5.AllTradesMapper, "trades-all"),
+            _ALL_TRADES,
         ),
         "book_change": (
             *_old_books(exchange),
@@ -81,8 +90,25 @@ def _derivatives(exchange: str, *ticker_channels: str) -> dict[str, tuple[Versio
     }
 
 
+def adapt(version: Version, environment: Mapping[str, str]) -> Version:
+    """Return the channel that credentials open; those of the public books are slower."""
+    if version is _BOOKS:
+        has_key = bool(environment.get("OKX_API_KEY"))
+        if environment.get("OKX_API_COLO") or (has_key and environment.get("OKX_API_VIP_5")):
+            return _TICK_BY_TICK_BOOKS
+        return _SHALLOW_BOOKS if has_key else version
+    if version is _ALL_TRADES and environment.get("OKX_USE_TRADES_CHANNEL"):
+        return _TRADES
+    return version
+
+
 def _venue(exchange: str, versions: Mapping[str, tuple[Version, ...]]) -> Venue:
-    return Venue(formats=(v3.FORMAT, v5.FORMAT), versions=versions, feed=make_feed(exchange))
+    return Venue(
+        formats=(v3.FORMAT, v5.FORMAT),
+        versions=versions,
+        feed=make_feed(exchange),
+        adapt=(lambda version, _: version) if exchange == "okcoin" else adapt,
+    )
 
 
 _OPTION_SUMMARY = (
@@ -111,5 +137,14 @@ VENUES = {
             "book_change": (*_old_books("okcoin"), _BOOKS),
             "book_ticker": (_old_book_tickers("okcoin"), _BOOK_TICKERS),
         },
+    ),
+    SPREADS: Venue(
+        formats=(v5.FORMAT,),
+        versions={
+            "trade": (_version(spreads.SpreadTradeMapper, "sprd-public-trades"),),
+            "book_change": (_version(spreads.SpreadBookMapper, "sprd-books5"),),
+            "book_ticker": (_version(spreads.SpreadBookTickerMapper, "sprd-bbo-tbt"),),
+        },
+        feed=make_feed(SPREADS),
     ),
 }

@@ -1,20 +1,32 @@
 """The live feed, which uses protocol v5."""
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from tardis_machine.exchanges.feeds import (
+    Access,
+    BookSequence,
+    Feed,
+    FeedConnection,
+    Verdict,
+    symbols_of,
+)
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.spec import Feed, FeedConnection
 from tardis_machine.exchanges.venues.okex.v5 import Argument
-from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter
+from tardis_machine.model.time import SECOND_US
 
 OKX_URL = "wss://ws.okx.com:8443/ws/v5/public"
 OKX_BUSINESS_URL = "wss://ws.okx.com:8443/ws/v5/business"
 OKCOIN_URL = "wss://real.okcoin.com:8443/ws/v5/public"
+
+SPREADS = "okex-spreads"
 
 BUSINESS_CHANNELS = frozenset({"trades-all"})
 
@@ -31,15 +43,28 @@ RECORDED_ONLY = frozenset({"liquidations"})
 
 LIQUIDATIONS = "liquidation-orders"
 
+CREDENTIALS = ("OKX_API_KEY", "OKX_API_SECRET_KEY", "OKX_API_PASSPHRASE")
+
+SIGNED_REQUEST = "GET/users/self/verify"
+LOGIN_PAUSE_SECONDS = 0.05
+
 
 class Subscribe(msgspec.Struct):
-    """A subscribe frame."""
+    """A subscribe or unsubscribe frame."""
 
     op: str
     args: list[Argument]
 
 
+class Event(msgspec.Struct):
+    """What tells answers from other messages."""
+
+    event: str | None = None
+    msg: str = ""
+
+
 _encode = msgspec.json.Encoder().encode
+_event = msgspec.json.Decoder(Event)
 
 
 def make_feed(exchange: str) -> Feed:
@@ -47,26 +72,75 @@ def make_feed(exchange: str) -> Feed:
     return Feed(
         connections=partial(connections, exchange),
         read_subscribe=read_subscribe,
+        # An unknown spread ends the connection, unlike an unknown instrument.
+        judge=judge_spreads if exchange == SPREADS else judge,
+        books=BookSequence.WHOLE if exchange == SPREADS else BookSequence.NUMBERED,
+        unsubscribe=partial(unsubscribe, exchange),
         recorded_only=RECORDED_ONLY,
         whole_market=frozenset({LIQUIDATIONS}),
     )
 
 
-def connections(exchange: str, filters: Sequence[Filter]) -> list[FeedConnection]:
+def connections(exchange: str, filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Return one connection per address, with everything that is subscribed there."""
-    arguments: dict[str, list[Argument]] = {}
+    wanted: dict[str, list[Filter]] = {}
     for entry in optimize_filters(filters):
         if entry.channel not in RECORDED_ONLY:
-            url = url_of(exchange, entry.channel)
-            arguments.setdefault(url, []).extend(arguments_of(exchange, entry))
-    return [FeedConnection(url=url, frames=frames_of(args)) for url, args in arguments.items()]
+            wanted.setdefault(url_of(exchange, entry.channel), []).append(entry)
+    return [
+        FeedConnection(
+            url=access.url(exchange, url),
+            filters=tuple(entries),
+            frames=frames_of([arg for entry in entries for arg in arguments_of(exchange, entry)]),
+            opening=logins(exchange, access),
+            opening_pause_seconds=LOGIN_PAUSE_SECONDS,
+        )
+        for url, entries in wanted.items()
+    ]
+
+
+def logins(exchange: str, access: Access) -> tuple[str, ...]:
+    """Return the login of whoever has credentials; it opens books with more updates."""
+    if exchange == "okcoin" or not access.has(*CREDENTIALS):
+        return ()
+    key, secret, passphrase = map(access.get, CREDENTIALS)
+    timestamp = str(access.now_us // SECOND_US)
+    digest = hmac.digest(secret.encode(), (timestamp + SIGNED_REQUEST).encode(), hashlib.sha256)
+    login = {
+        "apiKey": key,
+        "passphrase": passphrase,
+        "timestamp": timestamp,
+        "sign": base64.b64encode(digest).decode(),
+    }
+    return (_encode({"op": "login", "args": [login]}).decode(),)
+
+
+def unsubscribe(exchange: str, filters: Sequence[Filter], _: Access) -> tuple[str, ...]:
+    """Return the frames that leave filters."""
+    arguments = [arg for entry in filters for arg in arguments_of(exchange, entry)]
+    return frames_of(arguments, "unsubscribe")
+
+
+def judge(message: bytes) -> Verdict:
+    """Find refusals; a channel or symbol that does not exist leaves the others alone."""
+    event = _event.decode(message)
+    if event.event != "error":
+        return Verdict.IGNORED
+    is_unknown = "channel" in event.msg and "doesn't exist" in event.msg
+    return Verdict.REJECTED if is_unknown else Verdict.ERROR
+
+
+def judge_spreads(message: bytes) -> Verdict:
+    """Find refusals, all of which end the connection."""
+    return Verdict.ERROR if _event.decode(message).event == "error" else Verdict.IGNORED
 
 
 def url_of(exchange: str, channel: str) -> str:
     """Return where a channel is streamed."""
     if exchange == "okcoin":
         return OKCOIN_URL
-    return OKX_BUSINESS_URL if channel in BUSINESS_CHANNELS else OKX_URL
+    is_business = exchange == SPREADS or channel in BUSINESS_CHANNELS
+    return OKX_BUSINESS_URL if is_business else OKX_URL
 
 
 def arguments_of(exchange: str, entry: Filter) -> Iterable[Argument]:
@@ -74,10 +148,9 @@ def arguments_of(exchange: str, entry: Filter) -> Iterable[Argument]:
     channel, symbols = entry.channel, entry.symbols
     if not symbols and exchange == "okex-options":
         symbols = OPTION_DEFAULTS.get(channel)
-    if not symbols:
-        raise RequestError(
-            f"{exchange} does not stream {channel!r} of all symbols: name those you want."
-        )
+    symbols = symbols_of(exchange, Filter(channel, symbols))
+    if exchange == SPREADS:
+        return [Argument(channel, sprd_id=symbol) for symbol in symbols]
     if channel == LIQUIDATIONS:
         types = sorted({instrument_type(symbol) for symbol in symbols})
         return [Argument(channel, inst_type=name) for name in types]
@@ -91,12 +164,12 @@ def instrument_type(symbol: str) -> str:
     return "SWAP" if symbol.endswith("SWAP") else "FUTURES"
 
 
-def frames_of(arguments: list[Argument]) -> tuple[str, ...]:
+def frames_of(arguments: list[Argument], action: str = "subscribe") -> tuple[str, ...]:
     """Return one frame, or as many as the venue's limit makes necessary."""
     longest_bytes = max(len(_encode(argument)) for argument in arguments) + len(",")
     count = MAX_ARGUMENTS_BYTES // longest_bytes
     return tuple(
-        _encode(Subscribe("subscribe", arguments[start : start + count])).decode()
+        _encode(Subscribe(action, arguments[start : start + count])).decode()
         for start in range(0, len(arguments), count)
     )
 

@@ -1,33 +1,16 @@
-"""What both generations of the protocol share: levels, loose numbers, and what symbols tell."""
+"""What both generations of the protocol share: loose numbers, and what symbols tell."""
 
 from collections.abc import Callable
 from functools import lru_cache
 
-from msgspec import Struct
-
+from tardis_machine.exchanges.instruments.symbols import expiry_text
 from tardis_machine.exchanges.numbers import LooseNumber
 from tardis_machine.exchanges.spec import Symbols, channel_filters
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookLevel, OptionType
+from tardis_machine.model.records import OptionType
 from tardis_machine.model.requests import Filter
-from tardis_machine.model.time import DAY_US, days_from_civil, ms_text
-
-EXPIRY_HOUR_MS = 8 * 3_600_000
-"""Options expire at 08:00 UTC."""
 
 OPTION_TYPES: dict[str, OptionType] = {"C": "call", "P": "put"}
-
-
-class Level(Struct, array_like=True, gc=False):
-    """Price and size of a level; what follows them in the array is not read."""
-
-    price: float
-    amount: float
-
-
-def book_levels(levels: list[Level]) -> list[BookLevel]:
-    """Return the levels as records have them."""
-    return [BookLevel(level.price, level.amount) for level in levels]
 
 
 def positive(value: LooseNumber) -> float | None:
@@ -59,9 +42,7 @@ def usd_index_of(symbol: str) -> str:
 def parse_option(symbol: str) -> tuple[OptionType, float, str]:
     """Read type, strike and expiration from `BTC-USD-240628-60000-C`."""
     _, _, date, strike, letter = symbol.split("-")
-    days = days_from_civil(2000 + int(date[:2]), int(date[2:4]), int(date[4:]))
-    expiration_date = ms_text(days * (DAY_US // 1000) + EXPIRY_HOUR_MS)
-    return OPTION_TYPES[letter], float(strike), expiration_date
+    return OPTION_TYPES[letter], float(strike), expiry_text(date)
 
 
 def symbol_filters(

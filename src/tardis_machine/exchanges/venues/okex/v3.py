@@ -5,10 +5,10 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Struct
 
+from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
-from tardis_machine.exchanges.venues.okex.fields import Level, book_levels
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import BookChange, BookTicker, Trade
 from tardis_machine.model.requests import Filter

@@ -4,7 +4,7 @@ from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Symbols
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.okex.fields import (
     family_of,
     parse_option,
@@ -62,12 +62,11 @@ class SummaryRow(Struct, gc=False):
     theta: LooseNumber = None
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """Tickers, mark prices and funding rates joined per symbol; no table has the index price."""
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
         self._tables = {
             table_of(exchange, channel) for channel in ("ticker", "mark_price", "funding_rate")
         }

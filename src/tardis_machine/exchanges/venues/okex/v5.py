@@ -5,11 +5,12 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from tardis_machine.exchanges.chains import NumberedBookMapper
+from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.venues.okex import v3
-from tardis_machine.exchanges.venues.okex.fields import Level, book_levels
 from tardis_machine.model.records import BookChange, BookTicker, SnapshotLevel, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
@@ -20,18 +21,19 @@ Item = TypeVar("Item")
 
 
 class Argument(Struct, gc=False, rename="camel", omit_defaults=True):
-    """What was subscribed to: one instrument, a family of them, or all of a type."""
+    """What was subscribed to: one instrument or spread, a family, or all of a type."""
 
     channel: str
     inst_id: str | None = None
     inst_family: str | None = None
     uly: str | None = None
     inst_type: str | None = None
+    sprd_id: str | None = None
 
     @property
     def symbol(self) -> str | None:
         """Return the symbol that filters know it by, None when it names none."""
-        return self.inst_id or self.inst_family or self.uly
+        return self.inst_id or self.inst_family or self.uly or self.sprd_id
 
 
 class Header(Struct, gc=False):
@@ -72,10 +74,12 @@ class TradeItem(Struct, gc=False, rename="camel"):
     ts: float
 
 
-class BookItem(Struct, gc=False):
+class BookItem(Struct, gc=False, rename="camel"):
     """Changed levels of a book, all of them, or the best one of each side."""
 
     ts: float
+    seq_id: int | None = None
+    prev_seq_id: int | None = None
     bids: list[Level] = []
     asks: list[Level] = []
 
@@ -125,10 +129,9 @@ class AllTradesMapper(TradeMapper):
     channels = ("trades", "trades-all")
 
 
-class BookMapper(Mapper):
+class BookMapper(NumberedBookMapper):
     """`books`."""
 
-    is_stateless = True
     channel = "books"
 
     def handler(self, tag: str) -> Handler | None:
@@ -140,6 +143,10 @@ class BookMapper(Mapper):
         symbol = message.arg.inst_id
         is_update = message.action == "update"
         for item in message.data:
+            # An idle book repeats its number.
+            ids = item.prev_seq_id, item.seq_id
+            if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=not is_update):
+                continue
             if item.ts == 0 or (is_update and not item.bids and not item.asks):
                 continue
             emit(
@@ -159,6 +166,12 @@ class TickByTickBookMapper(BookMapper):
     """`books-l2-tbt`."""
 
     channel = "books-l2-tbt"
+
+
+class ShallowBookMapper(BookMapper):
+    """`books50-l2-tbt`, for whoever has logged in."""
+
+    channel = "books50-l2-tbt"
 
 
 class BookTickerMapper(Mapper):

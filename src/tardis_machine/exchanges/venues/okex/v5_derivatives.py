@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Symbols
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.okex.fields import (
     index_of,
     positive,
@@ -69,14 +69,13 @@ class LiquidationsItem(Struct, gc=False, rename="camel"):
     details: list[LiquidationItem]
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """Five channels joined per symbol."""
 
     index_of: Callable[[str], str] = staticmethod(index_of)
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
         self._index_prices: dict[str, float] = {}
 
     def handler(self, tag: str) -> Handler | None:

@@ -6,12 +6,21 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.spec import Feed, FeedConnection
-from tardis_machine.model.errors import RequestError
+from tardis_machine.exchanges.feeds import (
+    Access,
+    Feed,
+    FeedConnection,
+    Verdict,
+    split_by_symbol,
+    symbols_of,
+)
 from tardis_machine.model.requests import Filter
 
+EXCHANGE = "phemex"
 URL = "wss://ws.phemex.com/"
+
+MAX_SUBSCRIPTIONS = 20
+"""Per connection, as documented."""
 
 PAUSE_SECONDS = 0.1
 """The venue accepts about twenty frames per second."""
@@ -35,25 +44,46 @@ REPLAYED_CHANNELS = frozenset({"book", "trades", "market24h"})
 """What a replay has always let clients subscribe to."""
 
 
-def connections(filters: Sequence[Filter]) -> list[FeedConnection]:
-    """Return one socket, with frames that are numbered from 0."""
-    requests = chain.from_iterable(_requests(entry) for entry in optimize_filters(filters))
-    frames = tuple(
+class Answer(msgspec.Struct):
+    """What tells refusals from other messages."""
+
+    error: Any = None
+
+
+_answer = msgspec.json.Decoder(Answer)
+
+
+def connections(filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
+    """Return as many sockets as the limit makes necessary."""
+    # Channels of the whole market are one subscription, whichever symbols are asked for.
+    wanted = [
+        Filter(entry.channel) if entry.channel in WHOLE_MARKET else entry for entry in filters
+    ]
+    return [
+        FeedConnection(
+            url=access.url(EXCHANGE, URL),
+            filters=part,
+            frames=frames_of(part),
+            pause_seconds=PAUSE_SECONDS,
+        )
+        for part in split_by_symbol(wanted, MAX_SUBSCRIPTIONS)
+    ]
+
+
+def frames_of(filters: Sequence[Filter]) -> tuple[str, ...]:
+    """Return the frames of one socket, which are numbered from 0."""
+    requests = chain.from_iterable(map(_requests, filters))
+    return tuple(
         msgspec.json.encode({"id": number, "method": method, "params": params}).decode()
         for number, (method, params) in enumerate(requests)
     )
-    return [FeedConnection(url=URL, frames=frames, pause_seconds=PAUSE_SECONDS)]
 
 
 def _requests(entry: Filter) -> list[tuple[str, list[str]]]:
     method = METHODS[entry.channel]
     if entry.channel in WHOLE_MARKET:
         return [(method, [])]
-    if not entry.symbols:
-        raise RequestError(
-            f"phemex streams {entry.channel} by symbol only: name the symbols to stream."
-        )
-    return [(method, [symbol]) for symbol in entry.symbols]
+    return [(method, [symbol]) for symbol in symbols_of(EXCHANGE, entry)]
 
 
 def read_frame(message: Any) -> list[Filter] | None:
@@ -82,4 +112,15 @@ def read_subscribe(message: Any) -> list[Filter] | None:
     ]
 
 
-FEED = Feed(connections=connections, read_subscribe=read_frame, whole_market=WHOLE_MARKET)
+def judge(message: bytes) -> Verdict:
+    """Find refusals."""
+    return Verdict.IGNORED if _answer.decode(message).error is None else Verdict.ERROR
+
+
+FEED = Feed(
+    connections=connections,
+    read_subscribe=read_frame,
+    judge=judge,
+    max_subscriptions=MAX_SUBSCRIPTIONS,
+    whole_market=WHOLE_MARKET,
+)

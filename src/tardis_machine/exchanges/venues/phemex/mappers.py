@@ -1,7 +1,7 @@
 """Phemex mappers: both families of channels give the same records."""
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.phemex.messages import (
     PACK_UPDATE,
     DecimalBook,
@@ -97,12 +97,8 @@ class BookMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`market24h`, and the `perp_market24h_pack_p` of all newer perpetuals."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(EXCHANGE)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle both channels."""

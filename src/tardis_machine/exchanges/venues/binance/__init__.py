@@ -1,4 +1,7 @@
-"""Binance: spot, US and Jersey share one message format, futures and delivery another."""
+"""Binance: spot, US and Jersey share one message format, futures and delivery another.
+
+Options have streams of the same shape under names of their own.
+"""
 
 from collections.abc import Mapping
 
@@ -23,6 +26,8 @@ from tardis_machine.exchanges.spec import (
     always,
     channel_filters,
 )
+from tardis_machine.exchanges.venues.binance import option_summaries, options, options_feed
+from tardis_machine.exchanges.venues.binance.feed import FEEDS
 from tardis_machine.model.requests import Filter
 
 
@@ -84,8 +89,30 @@ def _always(mapper: type[Mapper], *channels: str) -> tuple[Version, ...]:
     return always(mapper, *channels, convert=str.lower)
 
 
-def _venue(versions: Mapping[str, tuple[Version, ...]]) -> Venue:
-    return Venue(formats=(FORMAT,), versions=versions)
+_OPTIONS = {
+    "trade": (
+        *always(options.OldTradeMapper, "trade", convert=str.upper),
+        *_always(options.OptionTradeMapper, "optionTrade"),
+    ),
+    "book_change": (
+        *always(options.OldBookMapper, "depth100", convert=str.upper),
+        *_always(options.OptionBookMapper, "depth20"),
+    ),
+    "option_summary": (
+        Version(option_summaries.OldSummaryMapper, options_feed.old_summary_filters),
+        Version(
+            option_summaries.OptionSummaryMapper,
+            options_feed.summary_filters,
+            options_feed.live_summary_filters,
+        ),
+    ),
+    "book_ticker": _always(options.OptionBookTickerMapper, "bookTicker"),
+}
+
+
+def _venue(exchange: str, versions: Mapping[str, tuple[Version, ...]]) -> Venue:
+    feeds = FEEDS | {options_feed.OPTIONS: options_feed.FEED}
+    return Venue(formats=(FORMAT,), versions=versions, feed=feeds.get(exchange))
 
 
 _JERSEY = {
@@ -103,9 +130,14 @@ _DELIVERY = _FUTURES | {
 }
 
 VENUES = {
-    "binance": _venue(_SPOT),
-    "binance-us": _venue(_SPOT),
-    "binance-jersey": _venue(_JERSEY),
-    "binance-futures": _venue(_FUTURES),
-    "binance-delivery": _venue(_DELIVERY),
+    exchange: _venue(exchange, versions)
+    for exchange, versions in {
+        "binance": _SPOT,
+        "binance-us": _SPOT,
+        # Closed in 2020.
+        "binance-jersey": _JERSEY,
+        "binance-futures": _FUTURES,
+        "binance-delivery": _DELIVERY,
+        options_feed.OPTIONS: _OPTIONS,
+    }.items()
 }

@@ -1,14 +1,11 @@
-"""BitMEX: tables pushed as partial, insert, update and delete actions."""
-
-from typing import Any
+"""BitMEX tables, and the mappers that read them."""
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, Version, WireFormat, always
-from tardis_machine.exchanges.tags import StartTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.records import (
     BookChange,
@@ -18,7 +15,6 @@ from tardis_machine.model.records import (
     Side,
     Trade,
 )
-from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import iso_text
 
 EXCHANGE = "bitmex"
@@ -267,12 +263,8 @@ class BookTickerMapper(Mapper):
             )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`instrument`, whose updates carry only changed columns."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(EXCHANGE)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the table `instrument`."""
@@ -357,40 +349,3 @@ def read_symbols(message: bytes) -> tuple[str, ...]:
     if not rows and table.filter is not None:
         rows.append(table.filter)
     return tuple(dict.fromkeys(row.symbol for row in rows if row.symbol))
-
-
-def read_subscribe(message: Any) -> list[Filter] | None:
-    """Read `{"op": "subscribe", "args": ["trade:XBTUSD", "instrument"]}`."""
-    if message.get("op") != "subscribe":
-        return None
-    args = message["args"]
-    filters = []
-    for argument in [args] if isinstance(args, str) else args:
-        channel, *symbols = argument.split(":")
-        filters.append(Filter(channel, tuple(symbols[:1]) or None))
-    return filters
-
-
-def _always(mapper: type[Mapper], channel: str) -> tuple[Version, ...]:
-    return always(mapper, channel, convert=str.upper)
-
-
-FORMAT = WireFormat(
-    tag=StartTag(b'{"table":"', Table, lambda message: message.table),
-    locate=Filter,
-    symbols=read_symbols,
-    read_subscribe=read_subscribe,
-)
-
-VENUES = {
-    EXCHANGE: Venue(
-        formats=(FORMAT,),
-        versions={
-            "trade": _always(TradeMapper, "trade"),
-            "book_change": _always(BookMapper, "orderBookL2"),
-            "derivative_ticker": _always(DerivativeTickerMapper, "instrument"),
-            "liquidation": _always(LiquidationMapper, "liquidation"),
-            "book_ticker": _always(BookTickerMapper, "quote"),
-        },
-    )
-}

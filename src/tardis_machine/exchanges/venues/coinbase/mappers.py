@@ -1,38 +1,17 @@
-"""Coinbase Exchange: flat messages told apart by `type`, which is also the recorded channel."""
-
-from typing import Any
+"""Coinbase messages, and the mappers that read them."""
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.spec import (
-    Emit,
-    Handler,
-    Mapper,
-    Venue,
-    Version,
-    WireFormat,
-    always,
-)
-from tardis_machine.exchanges.tags import StartTag
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.model.numbers import to_number
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Trade
-from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import iso_us_text
 
 EXCHANGE = "coinbase"
 
 EPOCH = "1970"
 """Times before it are a known fault of the venue: it sends the year 1 for "unknown"."""
-
-SUBSCRIBED_CHANNELS = {
-    "full": ("received", "open", "done", "match", "change", "full_snapshot"),
-    "level2": ("snapshot", "l2update"),
-    "level2_batch": ("snapshot", "l2update"),
-    "matches": ("match", "last_match"),
-    "ticker": ("ticker",),
-}
-"""Channels one subscribes to -> the message types that arrive."""
 
 
 class Type(Struct, gc=False):
@@ -221,41 +200,3 @@ def read_symbols(message: bytes) -> tuple[str, ...]:
     """Return the product of a message; confirmations of subscriptions have none."""
     product_id = _product.decode(message).product_id
     return () if product_id is None else (product_id,)
-
-
-def read_subscribe(message: Any) -> list[Filter] | None:
-    """Read `{"type": "subscribe", "product_ids": […], "channels": ["level2", {"name": …}]}`."""
-    if message.get("type") != "subscribe":
-        return None
-    filters = []
-    for entry in message["channels"]:
-        channel = {"name": entry, **message} if isinstance(entry, str) else entry
-        symbols = channel.get("product_ids")
-        filters += [
-            Filter(name, None if symbols is None else tuple(symbols))
-            for name in SUBSCRIBED_CHANNELS[channel["name"]]
-        ]
-    return filters
-
-
-def _always(mapper: type[Mapper], *channels: str) -> tuple[Version, ...]:
-    return always(mapper, *channels, convert=str.upper)
-
-
-FORMAT = WireFormat(
-    tag=StartTag(b'{"type":"', Type, lambda message: message.type),
-    locate=Filter,
-    symbols=read_symbols,
-    read_subscribe=read_subscribe,
-)
-
-VENUES = {
-    EXCHANGE: Venue(
-        formats=(FORMAT,),
-        versions={
-            "trade": _always(TradeMapper, "match"),
-            "book_change": _always(BookMapper, "snapshot", "l2update"),
-            "book_ticker": _always(BookTickerMapper, "ticker"),
-        },
-    )
-}

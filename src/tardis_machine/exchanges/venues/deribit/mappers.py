@@ -1,14 +1,14 @@
-"""Deribit: JSON-RPC notifications whose channel is `<name>.<instrument>.<interval>`."""
+"""Deribit notifications, and the mappers that read them."""
 
-from functools import lru_cache, partial
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct
 
+from tardis_machine.exchanges.chains import NumberedBookMapper
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, WireFormat, always
-from tardis_machine.exchanges.tags import StartTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.records import (
     BookChange,
     BookLevel,
@@ -19,7 +19,6 @@ from tardis_machine.model.records import (
     Side,
     Trade,
 )
-from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import DAY_US, days_from_civil, ms_text
 
 EXCHANGE = "deribit"
@@ -28,9 +27,6 @@ MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 
 EXPIRY_HOUR_MS = 8 * 3_600_000
 """Options expire at 08:00 UTC."""
-
-DOTTED_CHANNELS = ("markprice.options", "instrument.state.any")
-"""Channels whose own name has dots."""
 
 OPPOSITE: dict[str, Side] = {"buy": "sell", "sell": "buy"}
 
@@ -87,6 +83,7 @@ class BookData(Struct, gc=False):
     bids: list[LevelChange] = []
     asks: list[LevelChange] = []
     type: str | None = None
+    change_id: int | None = None
     prev_change_id: int | None = None
 
 
@@ -202,10 +199,8 @@ class LiquidationMapper(Mapper):
             )
 
 
-class BookMapper(Mapper):
+class BookMapper(NumberedBookMapper):
     """`book`."""
-
-    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
@@ -214,11 +209,17 @@ class BookMapper(Mapper):
     def map(self, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit changed levels; a message without a predecessor resets the book."""
         data = message.params.data
+        is_snapshot = data.type == "snapshot" or not data.prev_change_id
+        ids = data.prev_change_id, data.change_id
+        if self.checks_sequence and not self.follows(
+            data.instrument_name, *ids, is_snapshot=is_snapshot
+        ):
+            return
         emit(
             BookChange(
                 symbol=data.instrument_name.upper(),
                 exchange=EXCHANGE,
-                is_snapshot=data.type == "snapshot" or not data.prev_change_id,
+                is_snapshot=is_snapshot,
                 bids=book_levels(data.bids),
                 asks=book_levels(data.asks),
                 timestamp=ms_text(data.timestamp),
@@ -253,12 +254,8 @@ class BookTickerMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`ticker` of everything but single options."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(EXCHANGE)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
@@ -345,56 +342,3 @@ def parse_option(name: str) -> tuple[OptionType, float, str]:
     days = days_from_civil(2000 + int(date[-2:]), month, int(date[:-5]))
     expiration_date = ms_text(days * (DAY_US // 1000) + EXPIRY_HOUR_MS)
     return "put" if letter == "P" else "call", float(strike.replace("D", ".")), expiration_date
-
-
-def filter_symbol(symbol: str) -> str:
-    """Write a symbol as the feed does: upper case, but `d` in strikes of options."""
-    parts = symbol.split("-")
-    if parts[-1] in ("C", "P") and len(parts) > 2 and "d" in parts[2].lower():
-        parts[2] = parts[2].replace("D", "d", 1)
-        return "-".join(parts)
-    return symbol.upper()
-
-
-def locate(channel: str) -> Filter:
-    """Split a channel: its name, and the instrument before the interval."""
-    dotted = next((name for name in DOTTED_CHANNELS if channel.startswith(f"{name}.")), None)
-    if dotted is not None:
-        return Filter(dotted, (channel.removeprefix(f"{dotted}."),))
-    name, _, rest = channel.partition(".")
-    symbol = rest.rpartition(".")[0] or rest
-    return Filter(name, (symbol,) if symbol else None)
-
-
-def read_subscribe(message: Any) -> list[Filter] | None:
-    """Read `{"method": "public/subscribe", "params": {"channels": ["book.X.100ms"]}}`."""
-    if message.get("method") not in ("public/subscribe", "private/subscribe"):
-        return None
-    return [locate(channel) for channel in message["params"]["channels"]]
-
-
-_always = partial(always, convert=filter_symbol)
-
-FORMAT = WireFormat(
-    tag=StartTag(
-        b'{"jsonrpc":"2.0","method":"subscription","params":{"channel":"',
-        Notification,
-        lambda message: message.params and message.params.channel,
-    ),
-    locate=locate,
-    read_subscribe=read_subscribe,
-)
-
-VENUES = {
-    EXCHANGE: Venue(
-        formats=(FORMAT,),
-        versions={
-            "trade": _always(TradeMapper, "trades"),
-            "book_change": _always(BookMapper, "book"),
-            "derivative_ticker": _always(DerivativeTickerMapper, "ticker"),
-            "liquidation": _always(LiquidationMapper, "trades"),
-            "option_summary": _always(OptionSummaryMapper, "ticker"),
-            "book_ticker": _always(BookTickerMapper, "ticker"),
-        },
-    )
-}

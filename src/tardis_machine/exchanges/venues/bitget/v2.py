@@ -1,0 +1,215 @@
+"""WebSocket v2: `{action, arg: {channel, instId}, data}`."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.numbers import LooseNumber, optional
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.tags import TextTag
+from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.venues.bitget.fields import (
+    LooseLevel,
+    best_level,
+    funding_of,
+    locate,
+    read_subscribe,
+)
+from tardis_machine.model.numbers import optional_number
+from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.time import ms_text
+
+Item = TypeVar("Item")
+
+
+class Argument(Struct, gc=False, rename="camel"):
+    """What was subscribed to."""
+
+    inst_id: str
+
+
+class Push(Struct, Generic[Item], gc=False):
+    """A message."""
+
+    arg: Argument
+    data: list[Item]
+
+
+class TradeItem(Struct, gc=False, rename="camel"):
+    """One trade."""
+
+    ts: float
+    price: float
+    size: float
+    side: str
+    trade_id: str
+
+
+class BookItem(Struct, gc=False):
+    """The best fifteen levels."""
+
+    asks: list[Level]
+    bids: list[Level]
+    ts: float
+
+
+class BestItem(Struct, gc=False):
+    """The best level."""
+
+    ts: float
+    asks: list[LooseLevel] = []
+    bids: list[LooseLevel] = []
+
+
+class TickerItem(Struct, gc=False, rename="camel"):
+    """State of one contract."""
+
+    symbol: str
+    ts: float
+    last_pr: LooseNumber = None
+    index_price: LooseNumber = None
+    mark_price: LooseNumber = None
+    holding_amount: LooseNumber = None
+    funding_rate: LooseNumber = None
+    next_funding_time: LooseNumber = None
+
+
+class AnyArgument(Struct, gc=False, rename="camel"):
+    """What was subscribed to, for its symbol."""
+
+    inst_id: str | None = None
+
+
+class AnyMessage(Struct, gc=False):
+    """Any message, for its symbol."""
+
+    arg: AnyArgument
+
+
+class TradeMapper(Mapper):
+    """`trade`, without those from before the subscription."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle new trades."""
+        return (Push[TradeItem], self.map) if tag == "update,trade" else None
+
+    def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
+        """Emit one trade per item."""
+        symbol = message.arg.inst_id
+        for item in message.data:
+            emit(
+                Trade(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    id=item.trade_id,
+                    price=item.price,
+                    amount=item.size,
+                    side="buy" if item.side == "buy" else "sell",
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class BookMapper(Mapper):
+    """`books15`, a whole book each time."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle books."""
+        return (Push[BookItem], self.map) if tag == "snapshot,books15" else None
+
+    def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
+        """Emit the book."""
+        symbol = message.arg.inst_id
+        for item in message.data:
+            emit(
+                BookChange(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    is_snapshot=True,
+                    bids=book_levels(item.bids),
+                    asks=book_levels(item.asks),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class BookTickerMapper(Mapper):
+    """`books1`."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle best levels."""
+        return (Push[BestItem], self.map) if tag == "snapshot,books1" else None
+
+    def map(self, message: Push[BestItem], local: str, emit: Emit) -> None:
+        """Emit the best bid and ask."""
+        symbol = message.arg.inst_id
+        for item in message.data:
+            bid, ask = best_level(item.bids), best_level(item.asks)
+            emit(
+                BookTicker(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    ask_amount=optional(ask.amount),
+                    ask_price=optional(ask.price),
+                    bid_price=optional(bid.price),
+                    bid_amount=optional(bid.amount),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class DerivativeTickerMapper(Mapper):
+    """`ticker`."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._tickers = PendingTickers(exchange)
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle tickers."""
+        return (Push[TickerItem], self.map) if tag == "snapshot,ticker" else None
+
+    def map(self, message: Push[TickerItem], local: str, emit: Emit) -> None:
+        """Emit the ticker if a value changed."""
+        for item in message.data:
+            funding_rate, paid = funding_of(item.funding_rate, item.next_funding_time)
+            self._tickers.change(
+                item.symbol,
+                ms_text(item.ts),
+                local,
+                emit,
+                last_price=optional_number(item.last_pr),
+                open_interest=optional_number(item.holding_amount),
+                funding_rate=funding_rate,
+                funding_timestamp=paid,
+                index_price=optional_number(item.index_price),
+                mark_price=optional_number(item.mark_price),
+            )
+
+
+_decode_any = msgspec.json.Decoder(AnyMessage).decode
+
+
+def read_symbols(message: bytes) -> tuple[str, ...]:
+    """Return the symbol that was subscribed to."""
+    symbol = _decode_any(message).arg.inst_id
+    return () if symbol is None else (symbol,)
+
+
+FORMAT = WireFormat(
+    tag=TextTag("action", "arg.channel"),
+    locate=locate,
+    symbols=read_symbols,
+    read_subscribe=read_subscribe,
+)

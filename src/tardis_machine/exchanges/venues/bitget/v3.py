@@ -1,0 +1,265 @@
+"""WebSocket v3: `{action, arg: {topic, symbol}, data, ts}`."""
+
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tardis_machine.exchanges.chains import NumberedBookMapper
+from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.numbers import LooseNumber, nonzero
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.tags import TextTag
+from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.venues.bitget.fields import (
+    LooseLevel,
+    best_level,
+    funding_of,
+    locate,
+    read_subscribe,
+)
+from tardis_machine.model.numbers import optional_number
+from tardis_machine.model.records import BookChange, BookTicker, Liquidation, Trade
+from tardis_machine.model.time import ms_text
+
+Item = TypeVar("Item")
+
+
+class Argument(Struct, gc=False):
+    """What was subscribed to."""
+
+    symbol: str
+
+
+class Push(Struct, Generic[Item], gc=False):
+    """A message about one symbol."""
+
+    arg: Argument
+    data: list[Item]
+    action: str
+    ts: float | None = None
+
+
+class TradeItem(Struct, gc=False):
+    """One trade."""
+
+    i: str
+    p: float
+    v: float
+    S: str
+    T: float
+
+
+class BookItem(Struct, gc=False):
+    """Changed levels of a book, or all of them; `pseq` is the number of the message before."""
+
+    a: list[Level]
+    b: list[Level]
+    ts: float
+    seq: int | None = None
+    pseq: int | None = None
+
+
+class BestItem(Struct, gc=False):
+    """The best level."""
+
+    ts: float
+    a: list[LooseLevel] = []
+    b: list[LooseLevel] = []
+
+
+class TickerItem(Struct, gc=False, rename="camel"):
+    """State of one contract."""
+
+    last_price: LooseNumber = None
+    index_price: LooseNumber = None
+    mark_price: LooseNumber = None
+    open_interest: LooseNumber = None
+    funding_rate: LooseNumber = None
+    next_funding_time: LooseNumber = None
+
+
+class LiquidationItem(Struct, gc=False):
+    """One liquidation; `side` is that of the position."""
+
+    symbol: str
+    side: str
+    price: float
+    amount: float
+    ts: float
+
+
+class LiquidationMessage(Struct, gc=False):
+    """A message about all contracts of a product."""
+
+    data: list[LiquidationItem]
+
+
+class AnyArgument(Struct, gc=False):
+    """What was subscribed to, for its symbol; liquidations come for all."""
+
+    symbol: str | None = None
+
+
+class AnyMessage(Struct, gc=False):
+    """Any message, for its symbol."""
+
+    arg: AnyArgument
+
+
+class TradeMapper(Mapper):
+    """`publicTrade`, without those from before the subscription."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle new trades."""
+        return (Push[TradeItem], self.map) if tag == "update,publicTrade" else None
+
+    def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
+        """Emit one trade per item."""
+        symbol = message.arg.symbol
+        for item in message.data:
+            emit(
+                Trade(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    id=item.i,
+                    price=item.p,
+                    amount=item.v,
+                    side="buy" if item.S == "buy" else "sell",
+                    timestamp=ms_text(item.T),
+                    local_timestamp=local,
+                )
+            )
+
+
+class BookMapper(NumberedBookMapper):
+    """`books`."""
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle books."""
+        is_book = tag in ("snapshot,books", "update,books")
+        return (Push[BookItem], self.map) if is_book else None
+
+    def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
+        """Emit the book, or what changed of it."""
+        symbol = message.arg.symbol
+        is_snapshot = message.action == "snapshot"
+        for item in message.data:
+            ids = item.pseq, item.seq
+            if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=is_snapshot):
+                continue
+            emit(
+                BookChange(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    is_snapshot=is_snapshot,
+                    bids=book_levels(item.b),
+                    asks=book_levels(item.a),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class BookTickerMapper(Mapper):
+    """`books1`."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle best levels."""
+        return (Push[BestItem], self.map) if tag == "snapshot,books1" else None
+
+    def map(self, message: Push[BestItem], local: str, emit: Emit) -> None:
+        """Emit the best bid and ask."""
+        symbol = message.arg.symbol
+        for item in message.data:
+            bid, ask = best_level(item.b), best_level(item.a)
+            emit(
+                BookTicker(
+                    symbol=symbol,
+                    exchange=self.exchange,
+                    ask_amount=nonzero(ask.amount),
+                    ask_price=nonzero(ask.price),
+                    bid_price=nonzero(bid.price),
+                    bid_amount=nonzero(bid.amount),
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+class DerivativeTickerMapper(Mapper):
+    """`ticker`."""
+
+    def __init__(self, exchange: str, *, is_live: bool) -> None:
+        super().__init__(exchange, is_live=is_live)
+        self._tickers = PendingTickers(exchange)
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle tickers."""
+        is_ticker = tag in ("snapshot,ticker", "update,ticker")
+        return (Push[TickerItem], self.map) if is_ticker else None
+
+    def map(self, message: Push[TickerItem], local: str, emit: Emit) -> None:
+        """Emit the ticker if a value changed."""
+        if message.ts is None:
+            raise ValueError("a ticker has no time `ts`")
+        for item in message.data:
+            funding_rate, paid = funding_of(item.funding_rate, item.next_funding_time)
+            self._tickers.change(
+                message.arg.symbol,
+                ms_text(message.ts),
+                local,
+                emit,
+                last_price=optional_number(item.last_price),
+                open_interest=optional_number(item.open_interest),
+                funding_rate=funding_rate,
+                funding_timestamp=paid,
+                index_price=optional_number(item.index_price),
+                mark_price=optional_number(item.mark_price),
+            )
+
+
+class LiquidationMapper(Mapper):
+    """`liquidation`, which has no symbol of its own."""
+
+    is_stateless = True
+
+    def handler(self, tag: str) -> Handler | None:
+        """Handle liquidations."""
+        return (LiquidationMessage, self.map) if tag == "update,liquidation" else None
+
+    def map(self, message: LiquidationMessage, local: str, emit: Emit) -> None:
+        """Emit one liquidation per item; a long position is closed by a sale."""
+        for item in message.data:
+            emit(
+                Liquidation(
+                    symbol=item.symbol,
+                    exchange=self.exchange,
+                    price=item.price,
+                    amount=item.amount,
+                    side="sell" if item.side == "buy" else "buy",
+                    timestamp=ms_text(item.ts),
+                    local_timestamp=local,
+                )
+            )
+
+
+_decode_any = msgspec.json.Decoder(AnyMessage).decode
+
+
+def read_symbols(message: bytes) -> tuple[str, ...]:
+    """Return the symbol that was subscribed to; none for the whole channel."""
+    symbol = _decode_any(message).arg.symbol
+    return () if symbol is None else (symbol,)
+
+
+FORMAT = WireFormat(
+    tag=TextTag("action", "arg.topic"),
+    locate=locate,
+    symbols=read_symbols,
+    read_subscribe=read_subscribe,
+)

@@ -5,6 +5,7 @@ Field names of the envelope, names in settings, headers and documents all come f
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
+from typing import NamedTuple, TypeAlias
 
 from msgspec import UNSET
 
@@ -64,6 +65,25 @@ class PayloadCase(StrEnum):
     def data_type(self, name: str = "") -> str:
         """Return the data type that gives its records: their name, or for plain ones their type."""
         return name or str(self.record_type.__struct_config__.tag)
+
+
+class NewerCase(NamedTuple):
+    """A payload that only a newer version knows, under the names that version gave it."""
+
+    camel: str
+    type_name: str
+
+    @property
+    def value(self) -> str:
+        """Return the name for counts."""
+        return self.camel
+
+    def data_type(self, _name: str = "") -> str:
+        """Return the data type that gives its records."""
+        return self.type_name
+
+
+AnyCase: TypeAlias = PayloadCase | NewerCase
 
 
 _RECORD_TYPES: dict[PayloadCase, type[Record]] = {

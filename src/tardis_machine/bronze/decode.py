@@ -61,7 +61,7 @@ def _record_reader() -> Callable[[bytes], NormalizedRecord]:
             event = parse(data)
             case = event.WhichOneof("payload")
             if case is None:
-                raise _no_payload(event)
+                raise missing_payload(event)
             digits = event.time_digits
             local = text(event.local_ts, digits & 1)
             return readers[case](event, getattr(event, case), local, digits, text)
@@ -72,7 +72,7 @@ def _record_reader() -> Callable[[bytes], NormalizedRecord]:
     return read
 
 
-def _no_payload(event: pb.NormalizedEvent) -> EnvelopeError:
+def missing_payload(event: pb.NormalizedEvent) -> EnvelopeError:
     """Say why an envelope without a known payload cannot be read."""
     unknown = UnknownFieldSet(event)
     for position in range(len(unknown)):

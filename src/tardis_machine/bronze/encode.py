@@ -4,14 +4,16 @@ An envelope is written as three concatenated parts, which Protobuf reads as one 
 series shares (encoded once per series), the ingest time (once per list), and the event itself.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, TypeAlias
 
 from msgspec import UNSET
 
-from tardis_machine.bronze.cases import PayloadCase, snapshot_case
+from tardis_machine.bronze.cases import AnyCase, PayloadCase, snapshot_case
+from tardis_machine.bronze.content import COMPLETE, FIRST_VERSION, NO_CONTENTS, Content
 from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.bronze.event_writers import EventWriter
 from tardis_machine.bronze.ordinals import Ordinals
@@ -20,17 +22,17 @@ from tardis_machine.bronze.times import time_reader
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.ndjson import NormalizedRecord
-from tardis_machine.model.records import EncodedBookSnapshot, Record
+from tardis_machine.model.records import EncodedBookChange, EncodedBookSnapshot, Record
 from tardis_machine.model.time import SECOND_US
 
-OnReject: TypeAlias = Callable[[NormalizedRecord, EnvelopeError], None]
+OnReject: TypeAlias = Callable[[int, EnvelopeError], None]
 
 _EVENTS_PER_MESSAGE = 4096
 _SERIES_CAPACITY = 65_536
 _KEY_FIELDS = ("exchange", "symbol", "name", "grouping")
 
 
-def _refuse(_: NormalizedRecord, error: EnvelopeError) -> None:
+def refuse(_: int, error: EnvelopeError) -> None:
     """Stop at the first record that cannot be encoded."""
     raise error
 
@@ -42,8 +44,9 @@ class Encoder:
         source: Id of the producer.
         origin: How the records came to the producer.
         meta: Ingest metadata of the stream; `data_type` is added per series.
-        cases: Payload cases to encode; records of others are skipped.
-        on_reject: Called with a record that cannot be encoded; by default its error is raised.
+        cases: Payload cases to encode; records of others are counted for ordinals only.
+        ordinals: Counts of the records before; none by default.
+        contents: How the records were made, by exchange; by default they are complete.
     """
 
     def __init__(
@@ -53,25 +56,45 @@ class Encoder:
         meta: Mapping[str, str] | None = None,
         *,
         cases: Collection[PayloadCase] = frozenset(PayloadCase),
-        on_reject: OnReject = _refuse,
+        ordinals: Ordinals | None = None,
+        contents: Mapping[str, Content] = NO_CONTENTS,
     ) -> None:
-        self._on_reject = on_reject
-        self._ordinals = Ordinals()
+        self.ordinals = ordinals or Ordinals()
+        self.left_out: Counter[AnyCase] = Counter()
+        """Records of other cases, since somebody emptied it."""
         self._read_time = time_reader()
         self._writers = {case: EventWriter(case, self._read_time) for case in cases}
         self._events_in_messages = 0
-        stream = _Stream(source, origin, dict(meta or {}), self._writers)
-        types = {case.record_type for case in PayloadCase} | {EncodedBookSnapshot}
+        stream = _Stream(source, origin, dict(meta or {}), self._writers, contents)
+        types = {case.record_type for case in PayloadCase}
+        types |= {EncodedBookChange, EncodedBookSnapshot}
         self._slots = {record_type: _Slots(record_type, stream) for record_type in types}
 
     def encode(self, records: Sequence[NormalizedRecord], ingest_us: int) -> list[Envelope]:
-        """Encode records in their order; `ingest_us` is the time now."""
+        """Encode records in their order; EnvelopeError at the first that does not fit.
+
+        Args:
+            records: of the stream.
+            ingest_us: the time now.
+        """
+        return [each for each in self.encode_each(records, ingest_us, refuse) if each is not None]
+
+    def encode_each(
+        self, records: Sequence[NormalizedRecord], ingest_us: int, on_reject: OnReject
+    ) -> list[Envelope | None]:
+        """Encode records in their order: one envelope for each, None where there is none.
+
+        Args:
+            records: of the stream.
+            ingest_us: the time now.
+            on_reject: called with the place of a record that does not fit into an envelope.
+        """
         stamp = _ingest_stamp(ingest_us)
-        envelopes: list[Envelope] = []
+        envelopes: list[Envelope | None] = []
         for start in range(0, len(records), _EVENTS_PER_MESSAGE):
             block = records[start : start + _EVENTS_PER_MESSAGE]
             self._renew_messages(len(block))
-            self._encode_block(block, stamp, envelopes)
+            self._encode_block(block, stamp, envelopes, on_reject)
         return envelopes
 
     def _renew_messages(self, count: int) -> None:
@@ -82,26 +105,39 @@ class Encoder:
                 writer.renew()
 
     def _encode_block(
-        self, records: Iterable[NormalizedRecord], stamp: bytes, envelopes: list[Envelope]
+        self,
+        records: Iterable[NormalizedRecord],
+        stamp: bytes,
+        envelopes: list[Envelope | None],
+        on_reject: OnReject,
     ) -> None:
-        slots_of, read_time, next_ordinal = self._slots, self._read_time, self._ordinals.next
+        slots_of, read_time, ordinals = self._slots, self._read_time, self.ordinals
         append = envelopes.append
         # The records of one message stand together and have the same local time.
         local_text, local, local_us = None, (0, 0, 0), 0
+        counts: dict[str, int] = {}
         for record in records:
             try:
                 slots = slots_of[type(record)]
                 slot = slots[slots.key(record)]
-                if slot is None:
-                    continue
                 if record.local_timestamp != local_text:
                     local = read_time(record.local_timestamp)
                     local_us = local[0] * SECOND_US + local[1] // 1000
                     local_text = record.local_timestamp
-                ordinal = next_ordinal((slot.label, local_us))
+                    counts = ordinals.at(local_us)
+                label = slot.label
+                ordinal = counts.get(label, 0)
+                counts[label] = ordinal + 1
+                if slot.writer is None:
+                    self.left_out[slot.series.case] += 1
+                    append(None)
+                    continue
                 body = slot.writer.write(record, local, ordinal)
+                if slot.partial is not None:
+                    slot = slot.at(local_us)
             except (ValueError, TypeError, LookupError, OverflowError) as error:
-                self._on_reject(record, _rejection(record, error))
+                on_reject(len(envelopes), _rejection(record, error))
+                append(None)
                 continue
             append(Envelope(slot.series, local_us, ordinal, slot.head + stamp + body))
 
@@ -114,6 +150,7 @@ class _Stream:
     origin: Origin
     meta: dict[str, str]
     writers: dict[PayloadCase, EventWriter]
+    contents: Mapping[str, Content]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +160,21 @@ class _Slot:
     series: Series
     label: str
     head: bytes
-    writer: EventWriter
+    writer: EventWriter | None
+    """None: its records are only counted."""
+    partial: "_Slot | None" = None
+    """Takes its place while records may lack what came before the start of the stream."""
+    partial_us: tuple[int, int] = (0, 0)
+    """From when until when, by local time, that is."""
+
+    def at(self, local_us: int) -> "_Slot":
+        """Return what holds the records of a time."""
+        start_us, end_us = self.partial_us
+        return self.partial if self.partial and start_us <= local_us < end_us else self
 
 
-class _Slots(dict[Any, _Slot | None]):
-    """The series of one record type, by the fields that tell them apart; None: not encoded.
+class _Slots(dict[Any, _Slot]):
+    """The series of one record type, by the fields that tell them apart.
 
     At least the last `_SERIES_CAPACITY` series are kept and at most twice as many.
     """
@@ -135,11 +182,11 @@ class _Slots(dict[Any, _Slot | None]):
     def __init__(self, record_type: type[Record], stream: _Stream) -> None:
         self._type = record_type
         self._stream = stream
-        self._older: dict[Any, _Slot | None] = {}
+        self._older: dict[Any, _Slot] = {}
         self._fields = [name for name in _KEY_FIELDS if name in record_type.__struct_fields__]
         self.key = attrgetter(*self._fields)
 
-    def __missing__(self, key: Any) -> _Slot | None:
+    def __missing__(self, key: Any) -> _Slot:
         slot = self._older.get(key) or self._open(key)
         if len(self) >= _SERIES_CAPACITY:
             self._older = dict(self)
@@ -147,13 +194,12 @@ class _Slots(dict[Any, _Slot | None]):
         self[key] = slot
         return slot
 
-    def _open(self, key: Any) -> _Slot | None:
+    def _open(self, key: Any) -> _Slot:
         values = key if isinstance(key, tuple) else (key,)
         fields = dict(zip(self._fields, values, strict=True))
         case = self._case(fields)
         writer = self._stream.writers.get(case)
-        if writer is None:
-            return None
+        content = self._stream.contents.get(fields["exchange"], COMPLETE)
         series = Series(
             case=case,
             exchange=fields["exchange"],
@@ -162,8 +208,15 @@ class _Slots(dict[Any, _Slot | None]):
             source=self._stream.source,
             origin=self._stream.origin,
             meta=self._stream.meta,
+            mapper_version=content.mapper_version,
         )
-        return _Slot(series, series.label, _head(series), writer)
+        slot = _Slot(series, series.label, _head(series), writer)
+        partial_us = content.partial_us.get(case)
+        if partial_us is None:
+            return slot
+        partial = replace(series, state_from_us=content.state_from_us)
+        partial_slot = replace(slot, series=partial, head=_head(partial))
+        return replace(slot, partial=partial_slot, partial_us=partial_us)
 
     def _case(self, fields: Mapping[str, Any]) -> PayloadCase:
         if "grouping" in fields:
@@ -180,6 +233,10 @@ def _head(series: Series) -> bytes:
         origin=series.origin.number,
         meta={**series.meta, "data_type": series.data_type},
     )
+    if series.mapper_version != FIRST_VERSION:
+        event.mapper_version = series.mapper_version
+    if series.state_from_us is not None:
+        event.state_from.FromMicroseconds(series.state_from_us)
     return event.SerializeToString(deterministic=True)
 
 

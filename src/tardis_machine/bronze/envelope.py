@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 from google.protobuf.message import DecodeError
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.series import Series, series_label
+from tardis_machine.bronze.series import Series, identity_end, series_label
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.time import SECOND_US
@@ -49,12 +50,17 @@ def identity(event: pb.NormalizedEvent) -> str:
         raise EnvelopeError("The envelope has no payload known to this version.")
     case = PayloadCase(payload)
     name = getattr(event, payload).name if case.is_computed else ""
-    local_us = event.local_ts.seconds * SECOND_US + event.local_ts.nanos // 1000
+    local_us = _microseconds(event.local_ts)
     source = event.source if event.origin == pb.ORIGIN_REALTIME else ""
     label = series_label(event.exchange, event.symbol, case, name)
-    return _identity(label, local_us, event.ordinal, source)
+    end = identity_end(source, state_from_us(event))
+    return f"{label}:{local_us}:{event.ordinal}{end}"
 
 
-def _identity(label: str, local_us: int, ordinal: int, source: str) -> str:
-    identity = f"{label}:{local_us}:{ordinal}"
-    return f"{identity}:{source}" if source else identity
+def state_from_us(event: pb.NormalizedEvent) -> int | None:
+    """Return when mapping began, where the content may lack what came before."""
+    return _microseconds(event.state_from) if event.HasField("state_from") else None
+
+
+def _microseconds(time: Timestamp) -> int:
+    return int(time.seconds) * SECOND_US + int(time.nanos) // 1000

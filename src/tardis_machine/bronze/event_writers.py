@@ -13,7 +13,7 @@ from tardis_machine.bronze.writers import (
     write_one_bid,
 )
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
-from tardis_machine.model.records import BookChange
+from tardis_machine.model.records import AnyBookChange, EncodedBookChange
 
 WriteBody: TypeAlias = Callable[[Any, Instant, int], bytes]
 
@@ -73,7 +73,9 @@ def _book_change_writer(read: ReadTime) -> WriteBody:
     write_bid, write_ask = _writer(case, write_one_bid, read), _writer(case, write_one_ask, read)
     write_levels = _writer(case, WRITERS[case], read)
 
-    def write(record: BookChange, local: Instant, ordinal: int) -> bytes:
+    def write(record: AnyBookChange, local: Instant, ordinal: int) -> bytes:
+        if isinstance(record, EncodedBookChange):
+            record = record.decoded()
         bids, asks = record.bids, record.asks
         if len(bids) + len(asks) != 1:
             return write_levels(record, local, ordinal)

@@ -5,7 +5,13 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from tardis_machine.bronze.cases import PayloadCase, find_case, parse_cases, unknown_cases_text
+from tardis_machine.bronze.cases import (
+    NewerCase,
+    PayloadCase,
+    find_case,
+    parse_cases,
+    unknown_cases_text,
+)
 from tardis_machine.bronze.keys import NAME, NameRule, Template, compile_template
 from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.model.errors import SettingsError
@@ -49,7 +55,7 @@ class Router:
         return self.routes[series]
 
     def _find(self, series: Series) -> Route | None:
-        if series.case not in self._cases:
+        if isinstance(series.case, NewerCase) or series.case not in self._cases:
             return None
         template = self._routing.get(series.case, self._template)
         destination = self._base if template is None else template.render(series)

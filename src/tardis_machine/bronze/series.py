@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import ref
 
-from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+from tardis_machine.bronze.cases import AnyCase
+from tardis_machine.bronze.content import FIRST_VERSION
+from tardis_machine.model.time import us_text
+
+if TYPE_CHECKING:
+    from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 
 _T = TypeVar("_T")
 
@@ -20,16 +24,13 @@ class Origin(StrEnum):
     ARCHIVE = "archive"
 
     @property
-    def number(self) -> pb.Origin:
+    def number(self) -> "pb.Origin":
         """Return the value of the envelope's `origin`."""
-        return _ORIGIN_NUMBERS[self]
+        # Settings know origins too, and Protobuf takes 60 ms to import.
+        from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 
-
-_ORIGIN_NUMBERS = {
-    Origin.REALTIME: pb.ORIGIN_REALTIME,
-    Origin.REPLAY: pb.ORIGIN_REPLAY,
-    Origin.ARCHIVE: pb.ORIGIN_ARCHIVE,
-}
+        number: pb.Origin = getattr(pb, f"ORIGIN_{self.name}")
+        return number
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -41,7 +42,7 @@ class Series:
     it and goes with it.
     """
 
-    case: PayloadCase
+    case: AnyCase
     exchange: str
     symbol: str
     name: str
@@ -50,22 +51,28 @@ class Series:
     origin: Origin
     meta: Mapping[str, str]
     """Ingest metadata of the stream; the envelopes hold `data_type` besides."""
+    mapper_version: int = FIRST_VERSION
+    state_from_us: int | None = None
+    """When mapping began, where the events may lack what came before; None: they are complete."""
     data_type: str = field(init=False)
     """The name of computed records, the record type of others."""
     label: str = field(init=False)
     """The part of the identity that all events of the series share."""
     identity_end: str = field(init=False)
-    """The last part of the identity: `:source` where that belongs to it."""
+    """The last part of the identity: of which capture an event is, unless of the usual one."""
     derived: "Derived" = field(init=False, repr=False)
     """Where `PerSeries` keeps what it makes."""
 
     def __post_init__(self) -> None:
         label = series_label(self.exchange, self.symbol, self.case, self.name)
         object.__setattr__(self, "label", label)
-        is_live = self.origin is Origin.REALTIME
-        object.__setattr__(self, "identity_end", f":{self.source}" if is_live else "")
+        object.__setattr__(self, "identity_end", self._identity_end())
         object.__setattr__(self, "data_type", self.case.data_type(self.name))
         object.__setattr__(self, "derived", Derived(self))
+
+    def _identity_end(self) -> str:
+        source = self.source if self.origin is Origin.REALTIME else ""
+        return identity_end(source, self.state_from_us)
 
 
 class PerSeries(Generic[_T]):
@@ -98,7 +105,19 @@ class Derived(dict[PerSeries[Any], Any]):
         return made
 
 
-def series_label(exchange: str, symbol: str, case: PayloadCase, name: str) -> str:
+def series_label(exchange: str, symbol: str, case: AnyCase, name: str) -> str:
     """Return the part of an identity that all events of a series share."""
     label = f"{exchange}:{symbol}:{case.value}"
     return f"{label}:{name}" if name else label
+
+
+def identity_end(source: str, state_from_us: int | None) -> str:
+    """Return the last part of an identity.
+
+    Args:
+        source: of a live event; empty for others.
+        state_from_us: of an event that may lack what came before; None for others.
+    """
+    if state_from_us is not None:
+        return f":partial:{us_text(state_from_us)}"
+    return f":{source}" if source else ""

@@ -22,12 +22,18 @@ class ConsoleSettings(BusSettings):
     bus: ClassVar[str] = "console"
     title: ClassVar[str] = "Console"
     anchors: ClassVar[tuple[str, ...]] = ("enable",)
+    usual: ClassVar[tuple[str, ...]] = ("enable", "format")
 
     enable: bool = option(default=False, help="Print every event to standard output.")
     prefix: str = option("[EVENTBUS]", "Prefix of each line.")
     format: Literal["summary", "json"] = option("summary", "Format of the lines.")
     key_template: str = option(DEFAULT_KEY, "Template of the key shown with every event.")
     delivery: DeliveryOverrides = group(DeliveryOverrides, "console")
+
+    @property
+    def endpoint(self) -> str:
+        """Return the one place it prints to."""
+        return "stdout"
 
     @property
     def destinations(self) -> Destinations:

@@ -99,16 +99,14 @@ class Reason(StrEnum):
     # Events given up or lost by this process.
     RETRIES_EXHAUSTED = "retries_exhausted", "The limit of attempts or of age was reached."
     BAD_RECORD = "bad_record", "The bus can never store the event."
-    OVERFLOW = "overflow", "The memory queue was full."
-    SPOOL_FULL = "spool_full", "The spool was full."
-    SPOOL_UNREADABLE = "spool_unreadable", "A spool segment could not be read."
-    SHUTDOWN = "shutdown", "The process ended before the event was sent or written to disk."
-    UNENCODABLE = "unencodable", "The record could not be encoded as an envelope."
-    UNREADABLE = "unreadable", "Data from a worker could not be decoded."
-    PUBLISHER_UNAVAILABLE = (
-        "publisher_unavailable",
-        "The publisher process was down or did not keep up.",
+    OVERFLOW = "overflow", "The backlog of the bus was at its bound."
+    PARKED_FULL = (
+        "parked_full",
+        "Events that wait for missing or refused destinations reached parked-max-bytes.",
     )
+    NOT_WRITTEN = "not_written", "The log could not be written: the disk was full or failed."
+    UNENCODABLE = "unencodable", "The record could not be encoded as an envelope."
+    UNREADABLE = "unreadable", "A line of the log could not be decoded."
     DEAD_LETTER_FAILED = "dead_letter_failed", "The dead letter could not be written."
     DEAD_LETTER_OVERFLOW = (
         "dead_letter_overflow",

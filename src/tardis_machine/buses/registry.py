@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tardis_machine.buses.carriers import carrier
+from tardis_machine.buses.carriers import carrier_class
 from tardis_machine.buses.console import ConsoleSettings
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
 from tardis_machine.buses.files.settings import FilesSettings
@@ -13,7 +13,12 @@ from tardis_machine.buses.kafka.settings import KafkaSettings
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.buses.redis.settings import RedisSettings
-from tardis_machine.buses.settings import BusSettings, EventBusSettings, ignored_options
+from tardis_machine.buses.settings import (
+    BusSettings,
+    EventBusSettings,
+    given_delivery,
+    ignored_options,
+)
 from tardis_machine.model.errors import MissingExtraError, SettingsError
 from tardis_machine.model.settings import group
 
@@ -56,7 +61,8 @@ class PublishingSettings:
         return bus.resolve(self.event_bus)
 
     def warnings(self) -> Iterator[str]:
-        """Say which options have no effect because their bus is off."""
+        """Say which options have no effect, because their bus is off or they have none now."""
+        yield from self.event_bus.warnings()
         for bus in self.buses:
             for name in ignored_options(bus):
                 anchors = " or ".join(f"{bus.bus}-{anchor}" for anchor in bus.anchors)
@@ -68,11 +74,11 @@ class PublishingSettings:
     def _problems(self, bus: BusSettings) -> Iterable[str]:
         yield from missing_client(bus)
         try:
-            delivery = self.delivery(bus)
+            self.delivery(bus)
         except SettingsError as error:
             yield from error.problems
-            return
-        if delivery.dead_letter == "target" and bus.dead_letter_target is None:
+        dead_letter = given_delivery(bus).get("dead_letter", self.event_bus.dead_letter)
+        if dead_letter == "target" and bus.dead_letter_target is None:
             yield f"{bus.bus}-dead-letter-target is required when its dead-letter is target."
 
 
@@ -83,7 +89,7 @@ def bus_classes() -> list[type[BusSettings]]:
 
 def missing_client(bus: BusSettings) -> Iterator[str]:
     """Say how to install the client of a bus, when it is not there."""
-    carried = carrier(bus)
+    carried = carrier_class(bus)
     if carried.client is not None and not _is_installed(carried.client):
         yield str(
             MissingExtraError(

@@ -25,6 +25,7 @@ MIN_SPOOL_BYTES = 16 * MIB
 Startup: TypeAlias = Literal["lazy", "require"]
 Overflow: TypeAlias = Literal["spill", "block", "drop-oldest", "drop-newest"]
 Durability: TypeAlias = Literal["memory", "spool"]
+Fsync: TypeAlias = Literal["off", "interval", "each"]
 Ordering: TypeAlias = Literal["key", "none"]
 DeadLetter: TypeAlias = Literal["file", "target", "drop"]
 MessageId: TypeAlias = Literal["sequence", "content", "off"]
@@ -43,6 +44,16 @@ def default_producer_id() -> str:
 class EventBusSettings:
     """How events are delivered; each bus can have its own values."""
 
+    usual: ClassVar[tuple[str, ...]] = (
+        "producer_id",
+        "startup",
+        "overflow",
+        "spool_dir",
+        "spool_max_bytes",
+        "dead_letter",
+        "drain_timeout_ms",
+    )
+
     producer_id: str = computed_option(
         default_producer_id,
         "Name of this producer in envelopes and message ids; workers append -w and their number.",
@@ -56,44 +67,55 @@ class EventBusSettings:
     startup_timeout_ms: int = option(
         15_000, "Connect timeout at startup, when startup is require.", minimum=0
     )
-    queue_max_messages: int = option(100_000, "Maximum events in the memory queue.", minimum=1)
+    queue_max_messages: int = option(
+        100_000, "Has no effect any more: events wait in the log (spool-max-bytes).", minimum=1
+    )
     queue_max_bytes: int = option(
         64 * MIB,
-        "Maximum bytes of envelopes, keys and headers in the memory queue.",
+        "Has no effect any more: events wait in the log (spool-max-bytes).",
         minimum=MIB,
     )
     queue_max_age_ms: int = option(
-        30_000,
-        "Treat the queue as full when its oldest event is older than this; only with overflow "
-        "spill; 0: no limit.",
-        minimum=0,
+        30_000, "Has no effect any more: events wait in the log (spool-max-bytes).", minimum=0
     )
     overflow: Overflow = option(
-        "spill",
-        "When the memory queue is full: write events to the spool, block the producer, or drop.",
+        "drop-oldest",
+        "When the backlog of a bus is at spool-max-bytes and producers have waited: drop its "
+        "oldest events. spill, block and drop-newest have no effect any more and mean the same.",
     )
     max_block_ms: int = option(
-        0, "Maximum time a real-time stream blocks when the queue is full.", minimum=0
+        0, "Has no effect any more: live feeds never wait for a bus.", minimum=0
     )
     replay_max_block_ms: int = option(
-        5000, "Maximum time a replay blocks when the queue is full.", minimum=0
+        5000, "Maximum time a replay waits for a bus that is at its bound.", minimum=0
     )
     spool_dir: Path | None = computed_option(
         lambda: None,
-        "Directory of spools, dead-letter files and the state of jobs.",
-        shown_default="<cache-dir>/event-bus",
+        "Directory of the log of published events, dead-letter files and the state of jobs.",
+        shown_default="$XDG_STATE_HOME/tardis-machine/event-bus",
     )
     spool_max_bytes: int = option(
-        1024 * MIB, "Maximum size of the spool per bus; at least 16 MiB; 0: no spool.", minimum=0
+        1024 * MIB,
+        "Maximum backlog in the log per bus; at least 16 MiB.",
+        minimum=0,
+    )
+    parked_max_bytes: int = option(
+        256 * MIB,
+        "Maximum size of events that wait for a missing or refused destination, per bus; "
+        "beyond it they become dead letters.",
+        minimum=0,
     )
     durability: Durability = option(
-        "memory",
-        "memory: accept events into memory; spool: write them to disk first, so that they survive "
-        "a crash.",
+        "spool",
+        "Has no effect any more: every event is written to the log before it counts as accepted.",
+    )
+    fsync: Fsync = option(
+        "interval",
+        "When the log is flushed to disk, for power loss: never, every fsync-ms, or each write.",
     )
     fsync_ms: int = option(
         200,
-        "Interval of fsync of the spool; 0: after every write.",
+        "Interval of fsync of the log, when fsync is interval.",
         minimum=0,
         maximum=10_000,
     )
@@ -139,34 +161,47 @@ class EventBusSettings:
     )
 
     def __post_init__(self) -> None:
-        problems = [text for is_wrong, text in self._checks() if is_wrong]
-        if problems:
+        if problems := self.problems():
             raise SettingsError(*problems)
 
+    def warnings(self) -> Iterable[str]:
+        """Say which options were set that have no effect any more, and what replaced them."""
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name, replacement in _WITHOUT_EFFECT.items():
+            if getattr(self, name) != defaults[name]:
+                yield f"event-bus-{name.replace('_', '-')} has no effect any more: {replacement}"
+        if not self.spool_max_bytes:
+            yield "event-bus-spool-max-bytes=0 has no effect any more: the log has 16 MiB at least"
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with the options together."""
+        return [text for is_wrong, text in self._checks() if is_wrong]
+
     @property
-    def has_spool(self) -> bool:
-        """Say whether events may be written to disk."""
-        return self.spool_max_bytes > 0
+    def backlog_max_bytes(self) -> int:
+        """Return the bound of the backlog of one bus."""
+        return max(self.spool_max_bytes, MIN_SPOOL_BYTES)
 
     def _checks(self) -> Iterable[tuple[bool, str]]:
         is_small = 0 < self.spool_max_bytes < MIN_SPOOL_BYTES
         yield is_small, "event-bus-spool-max-bytes must be 0 or at least 16 MiB."
-        yield (
-            not self.has_spool and self.overflow == "spill",
-            "event-bus-overflow=spill requires a spool: set event-bus-spool-max-bytes above 0.",
-        )
-        yield (
-            not self.has_spool and self.durability == "spool",
-            "event-bus-durability=spool requires a spool: set event-bus-spool-max-bytes above 0.",
-        )
         yield (
             self.retry_initial_ms > self.retry_max_ms,
             "event-bus-retry-initial-ms must not be above event-bus-retry-max-ms.",
         )
 
 
-_SHARED_BY_ALL_BUSES = ("producer_id",)
-"""Envelopes are encoded once, so their producer is the same on every bus."""
+_SHARED_BY_ALL_BUSES = ("producer_id", "fsync")
+"""There is one log, and its envelopes are encoded once for every bus."""
+
+_WITHOUT_EFFECT = {
+    "queue_max_messages": "events wait in the log, bounded by event-bus-spool-max-bytes",
+    "queue_max_bytes": "events wait in the log, bounded by event-bus-spool-max-bytes",
+    "queue_max_age_ms": "events wait in the log, bounded by event-bus-spool-max-bytes",
+    "max_block_ms": "live feeds never wait for a bus",
+    "overflow": "a backlog beyond event-bus-spool-max-bytes drops its oldest events",
+    "durability": "every event is in the log before it counts as accepted; see event-bus-fsync",
+}
 
 
 def overriding(*without: str) -> Callable[[type[_T]], type[_T]]:
@@ -183,7 +218,7 @@ def overriding(*without: str) -> Callable[[type[_T]], type[_T]]:
             if field.name in (*without, *_SHARED_BY_ALL_BUSES):
                 continue
             shown = f"event-bus-{field.name.replace('_', '-')}"
-            metadata = {**field.metadata, "shown_default": shown}
+            metadata = {**field.metadata, "shown_default": shown, "overrides": shown}
             cls.__annotations__[field.name] = hints[field.name] | None
             setattr(cls, field.name, dataclasses.field(default=None, metadata=metadata))
         return dataclass(frozen=True, kw_only=True)(cls)
@@ -217,6 +252,8 @@ class BusSettings(ABC):
     """Options any of which switches the bus on."""
     reserved_headers: ClassVar[tuple[str, ...]] = ()
     """Header names the bus uses itself; a trailing `*` stands for any ending."""
+    usual: ClassVar[tuple[str, ...]]
+    """Options that short help shows."""
 
     include_payloads: tuple[str, ...] = option((), "Payload cases to publish (default: all).")
     exclude_payloads: tuple[str, ...] = option((), "Payload cases not to publish.")
@@ -251,6 +288,11 @@ class BusSettings(ABC):
 
     @property
     @abstractmethod
+    def endpoint(self) -> str:
+        """Return where the bus is, without secrets: what is left for it goes nowhere else."""
+
+    @property
+    @abstractmethod
     def destinations(self) -> Destinations:
         """Return what names the destinations of this bus."""
 
@@ -261,10 +303,13 @@ class BusSettings(ABC):
     def resolve(self, shared: EventBusSettings) -> EventBusSettings:
         """Return how events are delivered to this bus."""
         try:
-            return dataclasses.replace(shared, **_given(self))
+            return dataclasses.replace(shared, **given_delivery(self))
         except SettingsError as error:
-            renamed = (text.replace("event-bus-", f"{self.bus}-") for text in error.problems)
-            raise SettingsError(*renamed) from error
+            # What is wrong with the options of all buses is said once, and not again for each bus.
+            own = (text for text in error.problems if text not in shared.problems())
+            raise SettingsError(
+                *(text.replace("event-bus-", f"{self.bus}-") for text in own)
+            ) from error
 
     def _shared_problems(self) -> Iterable[str]:
         try:
@@ -301,7 +346,7 @@ def ignored_options(settings: BusSettings) -> list[str]:
         for field in dataclasses.fields(settings)
         if "help" in field.metadata and getattr(settings, field.name) != _default(field)
     ]
-    names += _given(settings)
+    names += given_delivery(settings)
     return [f"{settings.bus}-{name.replace('_', '-')}" for name in names]
 
 
@@ -310,7 +355,7 @@ def cases_of(buses: Iterable[BusSettings]) -> frozenset[PayloadCase]:
     return frozenset().union(*(bus.cases for bus in buses)) & ALL_CASES
 
 
-def _given(settings: BusSettings) -> dict[str, Any]:
+def given_delivery(settings: BusSettings) -> dict[str, Any]:
     """Return the delivery options that are set for this bus."""
     overrides = getattr(settings, "delivery", None)
     if overrides is None:

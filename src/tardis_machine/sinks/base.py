@@ -1,10 +1,10 @@
 """What a sink is: it takes a batch and says, event by event, what became of it.
 
-A sink runs in a thread of its own and knows nothing of queues, retries or files. The outbox
-(`sinks.outbox`) decides what to send and what to do with each outcome.
+A sink runs in the thread of its bus and knows nothing of logs, retries or positions. The sender
+(`sinks.delivery.sender`) decides what to send and what to do with each outcome.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -12,6 +12,10 @@ import msgspec
 from tardis_machine.bronze.routing import Route
 from tardis_machine.bronze.series import Series
 from tardis_machine.buses.results import Result
+from tardis_machine.sinks.storage.in_flight import ChunkInFlight
+
+OVERHEAD_BYTES = 200
+"""What key, ids and headers of one event are taken to need beside its envelope."""
 
 
 class Event(msgspec.Struct, gc=False):
@@ -24,12 +28,39 @@ class Event(msgspec.Struct, gc=False):
     """The identity of the event: the same for every copy of it."""
 
     delivery_id: str
-    """Names this acceptance: `producer-boot-sequence`."""
+    """Names this acceptance: log, chunk and line; it rises within a log."""
 
-    enqueued_at: float
-    """Monotonic seconds."""
+    accepted_at: float
+    """When its chunk was appended to the log, in seconds since 1970."""
+
+    place: ChunkInFlight | None = None
+    """The chunk it came from; None outside of a log."""
+
+    line: int = 0
+    """Which event of that chunk it is."""
 
     attempts: int = 0
+
+
+def event_bytes(event: Event) -> int:
+    """Return what an event counts against limits in bytes."""
+    return len(event.data) + OVERHEAD_BYTES
+
+
+def bytes_of(events: Iterable[Event]) -> int:
+    """Return what events count against limits in bytes."""
+    return sum([len(event.data) + OVERHEAD_BYTES for event in events])
+
+
+def fitting(events: Sequence[Event], start: int, max_events: int, max_bytes: int) -> int:
+    """Return how many events from `start` on fit; at least one, so that large ones get through."""
+    count, room = 0, max_bytes
+    for event in events[start : start + max(1, max_events)]:
+        room -= len(event.data) + OVERHEAD_BYTES
+        if room < 0 and count:
+            break
+        count += 1
+    return count
 
 
 class Sink(Protocol):

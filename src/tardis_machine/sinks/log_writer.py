@@ -88,6 +88,11 @@ class LogWriter:
         return 0 if self._descriptor is None else self._size
 
     @property
+    def is_whole(self) -> bool:
+        """Say whether the open segment ends with a whole block, so that one more can follow."""
+        return self._descriptor is not None
+
+    @property
     def durable_end(self) -> Position:
         """Return how far the log is flushed to disk."""
         return Position(self._number, self._durable_size)
@@ -143,8 +148,11 @@ class LogWriter:
             self.roll()
 
     def roll(self) -> None:
-        """Close the segment: flush it, and give it its final name."""
+        """Close the segment: flush it, and give it its final name; an empty one is removed."""
         if self._descriptor is None:
+            return
+        if self._size == 0:
+            self._remove_empty(self._descriptor)
             return
         os.fsync(self._descriptor)
         self._durable_size = self._size
@@ -161,6 +169,13 @@ class LogWriter:
             self.roll()
         finally:
             self._lock.release()
+
+    def _remove_empty(self, descriptor: int) -> None:
+        """Leave no file without a block; its number is used again, for nobody has read anything."""
+        os.close(descriptor)
+        self._descriptor = None
+        segment_path(self.directory, self._number, is_closed=False).unlink()
+        self._number -= 1
 
     def _cut_back(self, descriptor: int) -> None:
         """Remove what a failed write left; when that fails too, leave the segment to recovery."""

@@ -2,18 +2,26 @@
 
 import itertools
 import struct
-import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from weakref import WeakValueDictionary
 
-from tardis_machine.bronze.cases import PayloadCase
-from tardis_machine.bronze.envelope import identity, parse_event
+from tardis_machine.bronze.cases import AnyCase, NewerCase, PayloadCase
+from tardis_machine.bronze.content import FIRST_VERSION
+from tardis_machine.bronze.decode import UnknownPayloadError, missing_payload
+from tardis_machine.bronze.envelope import identity, parse_event, state_from_us
 from tardis_machine.bronze.routing import Route
 from tardis_machine.bronze.series import Origin, PerSeries, Series
 from tardis_machine.buses.files.log import RECORD_HEADER, LogRecord, pack_headers, unpack_headers
+from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers
+from tardis_machine.sinks.headers import (
+    DATA_TYPE,
+    DELIVERY_ID,
+    EVENT_ID,
+    PAYLOAD_CASE,
+    Headers,
+)
 
 _EVENT_ID = struct.Struct("<HI7s")
 _DELIVERY_ID = struct.Struct("<HI10s")
@@ -114,12 +122,8 @@ class RecordReader:
         """The same by the headers that all records of a series end with, their name among them."""
         self._routes: dict[tuple[str, str], Route] = {}
 
-    def events(self, records: Sequence[LogRecord]) -> list[Event]:
-        """Return the events of records; EnvelopeError when one holds no readable envelope."""
-        now = time.monotonic()
-        return [self._event(record, now) for record in records]
-
-    def _event(self, record: LogRecord, now: float) -> Event:
+    def event(self, record: LogRecord) -> Event:
+        """Return the event of a record; EnvelopeError when it holds no readable envelope."""
         packed = record.packed_headers
         # Slices of anything else lead nowhere: no other record ends with such headers.
         middle = _EVENT_ID.size + int.from_bytes(packed[_LENGTH], "little")
@@ -128,27 +132,35 @@ class RecordReader:
         shared = packed[end:]
         series = self._named.get(shared)
         if series is None:
-            return self._read(record, shared, now)
+            return self._read(record, shared)
         return Event(
             self._known_route(record),
             series,
             record.envelope,
             packed[_EVENT_ID.size : middle].decode(),
             packed[middle + _DELIVERY_ID.size : end].decode(),
-            now,
+            0.0,
         )
 
-    def _read(self, record: LogRecord, shared: bytes, now: float) -> Event:
+    def _read(self, record: LogRecord, shared: bytes) -> Event:
         """Read the envelope of a record whose series is not known by name."""
         parsed = parse_event(record.envelope)
-        event_id = identity(parsed)
-        case = PayloadCase(parsed.WhichOneof("payload") or "")
-        name = getattr(parsed, case.value).name if case.is_computed else ""
+        headers = unpack_headers(record.packed_headers)
+        case: AnyCase
+        if (payload := parsed.WhichOneof("payload")) is None:
+            case, name, event_id = _newer_case(missing_payload(parsed), headers), "", ""
+        else:
+            case, event_id = PayloadCase(payload), identity(parsed)
+            name = getattr(parsed, payload).name if case.is_computed else ""
         meta = dict(parsed.meta)
         meta.pop("data_type", None)
-        fields = (case, parsed.exchange, parsed.symbol, name, parsed.source, parsed.origin)
-        series = self._known_series(fields, meta)
-        headers = unpack_headers(record.packed_headers)
+        origin = _ORIGINS.get(parsed.origin, Origin.REPLAY)
+        who = case, parsed.exchange, parsed.symbol, name, parsed.source, origin
+        version, state_us = parsed.mapper_version or FIRST_VERSION, state_from_us(parsed)
+        key = (*who, version, state_us, *meta.items())
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = Series(*who, meta, version, state_us)
         if self._names_series and _SERIES in headers:
             self._named[shared] = series
         return Event(
@@ -157,24 +169,8 @@ class RecordReader:
             data=record.envelope,
             event_id=headers.get(EVENT_ID, event_id),
             delivery_id=headers.get(DELIVERY_ID, ""),
-            enqueued_at=now,
+            accepted_at=0.0,
         )
-
-    def _known_series(self, fields: tuple[object, ...], meta: dict[str, str]) -> Series:
-        key = (*fields, *meta.items())
-        series = self._series.get(key)
-        if series is None:
-            case, exchange, symbol, name, source, origin = fields
-            series = self._series[key] = Series(
-                case=case,  # type: ignore[arg-type]
-                exchange=str(exchange),
-                symbol=str(symbol),
-                name=str(name),
-                source=str(source),
-                origin=_ORIGINS.get(origin, Origin.REPLAY),
-                meta=meta,
-            )
-        return series
 
     def _known_route(self, record: LogRecord) -> Route:
         key = (record.destination, record.key)
@@ -184,6 +180,14 @@ class RecordReader:
                 self._routes.clear()
             route = self._routes[key] = Route(*key)
         return route
+
+
+def _newer_case(error: EnvelopeError, headers: Mapping[str, str]) -> NewerCase:
+    """Return what a newer version said of a payload, which is passed on as it is."""
+    if not isinstance(error, UnknownPayloadError) or not headers.get(EVENT_ID):
+        raise error
+    case = headers.get(PAYLOAD_CASE, f"field{error.number}")
+    return NewerCase(case, headers.get(DATA_TYPE, case))
 
 
 _ORIGINS: dict[object, Origin] = {origin.number: origin for origin in Origin}

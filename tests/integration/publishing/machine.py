@@ -9,6 +9,7 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -160,6 +161,13 @@ class Machine:
         prefix = f"tardis_machine_event_bus_{name}{{"
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefix))
 
+    def adds_up(self) -> bool:
+        """Say whether every accepted event is accounted for."""
+        names = ("published", "filtered", "dead_letter", "dropped")
+        settled = sum(self.metric(f"{name}_total") for name in names)
+        waiting = self.metric("queue_events") + self.metric("parked_events")
+        return self.metric("enqueued_total") == settled + waiting
+
     def replay(self, **options: Any) -> bytes:
         """Return the whole response of a normalized replay."""
         query = urllib.parse.quote(json.dumps(replay_options(**options)))
@@ -172,8 +180,10 @@ class Machine:
         """Return the publisher process."""
         assert self.process is not None
         for child in psutil.Process(self.process.pid).children():
-            if "tardis_machine.app.publishing.process" in child.cmdline():
-                return child
+            # One that was killed is still there until its parent has noticed.
+            with suppress(psutil.NoSuchProcess):
+                if "tardis_machine.app.publishing.process" in child.cmdline():
+                    return child
         return None
 
     def signal(self, number: int = signal.SIGTERM) -> None:

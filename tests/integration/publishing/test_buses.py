@@ -136,25 +136,18 @@ def test_full_disk_is_said_loudly_and_every_loss_is_counted(
 ) -> None:
     flags = [
         *buses_at(closed_port)["Redis"],
-        "--event-bus-queue-max-messages=1000",
         "--event-bus-replay-max-block-ms=0",
         "--event-bus-drain-timeout-ms=200",
     ]
     with Machine(cache, tmp_path, *flags) as machine:
-        publisher = machine.publisher
-        assert publisher is not None
-        publisher.rlimit(psutil.RLIMIT_FSIZE, (65_536, 65_536))
+        assert machine.process is not None
+        psutil.Process(machine.process.pid).rlimit(psutil.RLIMIT_FSIZE, (65_536, 65_536))
         machine.replay()
         wait_until(lambda: machine.metric("dropped_total") > 0, "something is lost")
-        wait_until(lambda: adds_up(machine), "every event is accounted for")
+        wait_until(machine.adds_up, "every event is accounted for")
         # Events were lost, and the exit code says so.
         assert machine.stop() == 4
     assert "File too large" in machine.log()
-
-
-def adds_up(machine: Machine) -> bool:
-    held = sum(machine.metric(name) for name in ("queue_events", "spool_events"))
-    return machine.metric("enqueued_total") == machine.metric("dropped_total") + held
 
 
 def test_stop_amid_a_response_delivers_what_the_client_got(cache: Path, tmp_path: Path) -> None:

@@ -38,6 +38,32 @@ def test_unknown_option_is_refused_with_the_nearest_one() -> None:
     assert "Did you mean '--files-dir'?" in done.stderr
 
 
+def test_address_with_a_password_is_refused_at_start_and_not_shown() -> None:
+    done = run_command(
+        "serve",
+        "--redis-host=redis://:hunter2@h",
+        "--redis-stream=s",
+        "--nats-servers=u:hunter2@h",
+        "--nats-subject=s",
+        "--kafka-sasl-password",
+        "-hunter2",
+        "--nats-token",
+        "one",
+        "hunter2",
+        "--redis-password-file=hunter2",
+    )
+    assert done.returncode == 2
+    assert "hunter2" not in done.stderr + done.stdout
+    assert sorted(done.stderr.splitlines()) == [
+        "--redis-password-file: the file that it names cannot be read: No such file or directory.",
+        "Option '--kafka-sasl-password' requires a value; use '--kafka-sasl-password=…' for one "
+        "that starts with a dash.",
+        "Unexpected argument after '--nats-token'; put a value with blanks in quotes.",
+        "nats-servers must not contain credentials: use nats-user and nats-pass.",
+        "redis-host must be a host name or an IP address: use redis-url for a URL.",
+    ]
+
+
 def test_option_of_a_bus_that_is_off_is_only_warned_of(tmp_path: Path) -> None:
     done = run_command(
         "publish", "--files-stream=s", "--exchange=bitmex", f"--cache-dir={tmp_path}"

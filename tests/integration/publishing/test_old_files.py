@@ -3,6 +3,9 @@
 import asyncio
 import io
 import json
+import shutil
+import signal
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -12,7 +15,16 @@ import zstandard
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.files.reader import FilesBus
-from tests.integration.publishing.machine import QUICK, published, run_command
+from tardis_machine.sinks.publisher.old_spools import INSTANCE
+from tardis_machine.sinks.storage.directory import find_logs
+from tests.integration.publishing.machine import (
+    COMMAND,
+    QUICK,
+    SECONDS,
+    published,
+    run_command,
+    wait_until,
+)
 from tests.servers.readers import read_redis
 from tests.servers.redis import Redis
 
@@ -54,6 +66,26 @@ def test_spool_is_drained_completely_and_in_order(old: Path) -> None:
     assert f"redis: {EVENTS} events delivered" in said
     assert "left on disk" not in said
     assert [entry.headers["eventId"] for entry in entries] == ids_on(old / "bus")
+    assert not (old / "event-bus" / "redis").exists()
+
+
+def test_spool_below_the_cache_is_moved_to_the_new_place(
+    old: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int
+) -> None:
+    shutil.move(old / "event-bus", old / "cache" / "event-bus")
+    monkeypatch.setenv("XDG_STATE_HOME", str(old / "state"))
+    address = f"--redis-url=redis://127.0.0.1:{closed_port}"
+    flags = ("--cache-dir", str(old / "cache"), "--event-bus-drain-timeout-ms", "100")
+    words = ["publish", *REPLAY, *flags, *QUICK, address, "--redis-stream=bronze"]
+    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as process:
+        # A job waits for its bus until somebody stops it.
+        moved = old / "cache" / "event-bus" / "redis"
+        wait_until(lambda: not moved.exists(), "the spool is moved")
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=SECONDS)
+    assert f"{EVENTS} left on disk" in said
+    logs = find_logs(old / "state" / "tardis-machine" / "event-bus")
+    assert INSTANCE in [log.owner.instance for log in logs]
 
 
 def test_killed_job_goes_on_after_its_last_settled_minute(old: Path) -> None:

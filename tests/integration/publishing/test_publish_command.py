@@ -8,10 +8,11 @@ import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tardis_machine.sinks.dead_letters import letter_files
+from tardis_machine.sinks.dead_letters.files import letter_files
 from tests.integration.publishing.machine import (
     COMMAND,
     QUICK,
@@ -87,6 +88,18 @@ def test_job_publishes_what_the_server_answers(
     assert records_of(events)[0].exchange == "bitmex"
 
 
+def test_symbols_that_never_come_are_an_error(cache: Path, tmp_path: Path) -> None:
+    words = ["publish", *TEN_MINUTES, *flags(cache, tmp_path), "--symbols"]
+    done = run_command(*words, "XBTUSB")
+    assert done.returncode == 1
+    said = "No records of bitmex XBTUSB in the whole range. Compare the symbols"
+    assert said in done.stderr
+    done = run_command(*words, "XBTUSD,XBTUSB")
+    assert done.returncode == 0
+    assert said in done.stderr
+    assert len(published(tmp_path / "bus")) > 0
+
+
 def test_finished_job_is_not_published_again(cache: Path, tmp_path: Path) -> None:
     words = ["publish", *TEN_MINUTES, *flags(cache, tmp_path), "--job", "march"]
     assert run_command(*words).returncode == 0
@@ -108,10 +121,13 @@ def test_run_without_a_job_is_a_new_one(cache: Path, tmp_path: Path) -> None:
     assert len({event.event_id for event in events}) == count
 
 
-def test_killed_job_continues_after_its_last_settled_minute(
-    cache: Path, tmp_path: Path, response: bytes
+def test_killed_job_gives_the_events_that_an_uninterrupted_one_gives(
+    cache: Path, tmp_path: Path
 ) -> None:
-    words = [*TEN_MINUTES, *flags(cache, tmp_path), "--job", "march"]
+    types = ["--data-types", "trade,book_change,trade_bar_10ticks,quote_10s"]
+    whole = run_command("publish", *TEN_MINUTES, *types, *flags(cache, tmp_path / "whole"))
+    assert whole.returncode == 0, whole.stderr
+    words = [*TEN_MINUTES, *types, *flags(cache, tmp_path), "--job", "march"]
     state = tmp_path / "spool" / "jobs" / "march.json"
     process = start(*words)
     stream = tmp_path / "bus" / "bronze"
@@ -121,8 +137,36 @@ def test_killed_job_continues_after_its_last_settled_minute(
     process.communicate()
     done = run_command("publish", *words)
     assert done.returncode == 0, done.stderr
-    assert_equals_response(published(tmp_path / "bus"), response)
+    assert by_identity(tmp_path / "bus") == by_identity(tmp_path / "whole" / "bus")
     assert json.loads(state.read_bytes())["progress"][0]["is_done"]
+
+
+def by_identity(bus: Path) -> dict[str, Any]:
+    """Return the record of every event; one that came twice is the same both times."""
+    events = published(bus)
+    found: dict[str, Any] = {}
+    for event, record in zip(events, records_of(events), strict=True):
+        assert found.setdefault(event.event_id, record) == record
+    return found
+
+
+def test_replay_within_a_day_reads_from_midnight_on_and_publishes_what_was_asked(
+    cache: Path, tmp_path: Path, response: bytes
+) -> None:
+    minutes = [*SYMBOL, "--from", "2024-03-01T00:08", "--to", "2024-03-01T00:10"]
+    done = run_command("publish", *minutes, *flags(cache, tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "Reading 8 minutes before the first event" in done.stderr
+    expected = b"".join(filter(is_of_last_minutes, response.splitlines(keepends=True)))
+    assert_equals_response(published(tmp_path / "bus"), expected)
+    cold = run_command("publish", *minutes, *flags(cache, tmp_path / "cold"), "--no-warm-up")
+    assert "Reading" not in cold.stderr
+    captures = {event.event_id.count(":partial:") for event in published(tmp_path / "cold" / "bus")}
+    assert captures == {0, 1}
+
+
+def is_of_last_minutes(line: bytes) -> bool:
+    return any(b'"localTimestamp":"2024-03-01T00:0%d' % minute in line for minute in (8, 9))
 
 
 def test_continued_job_publishes_only_what_follows_the_settled_minute(
@@ -152,8 +196,8 @@ def test_job_waits_for_a_bus_that_is_down_and_drops_nothing(
 ) -> None:
     bus = tmp_path / "bus"
     block(bus)
-    process = start(*TEN_MINUTES, *flags(cache, tmp_path), "--event-bus-queue-max-messages", "1000")
-    wait_until((tmp_path / "spool" / "files").exists, "the publisher runs")
+    process = start(*TEN_MINUTES, *flags(cache, tmp_path))
+    wait_until(lambda: [*tmp_path.glob("spool/logs/*/files-*.position")], "the publisher runs")
     assert process.poll() is None
     unblock(bus)
     out, errors = process.communicate(timeout=240)
@@ -168,7 +212,7 @@ def test_interrupted_job_keeps_what_it_took_and_can_go_on(
     bus = tmp_path / "bus"
     block(bus)
     words = [*TEN_MINUTES, *flags(cache, tmp_path), "--job", "march"]
-    words += ["--event-bus-queue-max-messages", "1000", "--event-bus-drain-timeout-ms", "200"]
+    words += ["--event-bus-drain-timeout-ms", "200"]
     process = start(*words)
     wait_until((tmp_path / "spool" / "jobs" / "march.json").exists, "the job is under way")
     process.send_signal(signal.SIGINT)
@@ -208,7 +252,7 @@ to = "2024-03-01T00:03"
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "no [[replay]] table"),
+        ("", "no [[replay]] or [[stream]] table"),
         ("[[replays]]\n", "unknown key 'replays'. Did you mean 'replay'?"),
         ("[[replay]]\nexchange = 1\n", "replay 1: Expected `str`, got `int`"),
         ("[[replay]]\nexchang = 'x'\n", "unknown field `exchang`"),
@@ -281,7 +325,7 @@ def test_terminal_shows_how_far_how_fast_and_how_each_bus_is_doing(
 ) -> None:
     bus = tmp_path / "bus"
     block(bus)
-    words = [*TEN_MINUTES, *flags(cache, tmp_path), "--event-bus-queue-max-messages", "1000"]
+    words = [*TEN_MINUTES, *flags(cache, tmp_path)]
     screen, terminal = os.openpty()
     process = subprocess.Popen(
         [*COMMAND, "publish", *words],
@@ -291,7 +335,7 @@ def test_terminal_shows_how_far_how_fast_and_how_each_bus_is_doing(
     )
     os.close(terminal)
     with os.fdopen(screen, "rb", buffering=0) as shown:
-        lines = read_until(shown, rb"lag 1,000 \(\d+\.\d s\)")
+        lines = read_until(shown, rb"degraded: lag [1-9][\d,]{3,} \(\d+\.\d s\)")
         unblock(bus)
         assert process.wait(240) == 0
     line = lines.rpartition(b"\r\x1b[K")[2].decode()

@@ -162,7 +162,7 @@ def kinds(results: Sequence[Result]) -> set[tuple[str, str]]:
 
 
 def send_until_ok(sink: EventHubsSink, events: list[Event]) -> list[Result]:
-    """Send as an outbox would; return what was said on the way."""
+    """Send as a sender would; return what was said on the way."""
     said: list[Result] = []
     left = events
     deadline = time.monotonic() + 240

@@ -33,7 +33,7 @@ from tardis_machine.model.errors import SinkError, SinkUnavailableError
 from tardis_machine.model.records import Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.dead_letters import letter_files, read_letters
+from tardis_machine.sinks.dead_letters.files import letter_files, read_letters
 from tardis_machine.sinks.kafka.sink import KafkaSink
 from tests.contract.sinks import (
     SOON_SECONDS,
@@ -134,7 +134,7 @@ def events_for(topic: str, count: int, **options: Any) -> list[Event]:
 
 
 def send_until_ok(sink: KafkaSink, events: list[Event]) -> list[Outcome]:
-    """Send as an outbox would, and return what the attempts before the last one said."""
+    """Send as a sender would, and return what the attempts before the last one said."""
     seen = []
     deadline = time.monotonic() + 240
     while (said := outcomes(sink, events)) != {Outcome.OK}:
@@ -416,9 +416,10 @@ def test_record_that_only_the_broker_refuses_is_buried_alone(kafka: Kafka, tmp_p
     events[17] = enlarged(events[17], 4000)
     with running(KafkaSink(settings, EventBusSettings()), tmp_path, settings) as bus:
         deliver(bus, events)
-        assert (bus.meter.totals.published, bus.meter.totals.dead) == (39, 1)
+        totals = bus.status().totals
+        assert (totals.published, totals.dead) == (39, 1)
     assert stored_ids(kafka.address, topic) == ids(events[:17] + events[18:])
-    (letter,) = read_letters(*letter_files(tmp_path))
+    (letter,) = read_letters(*letter_files(tmp_path / bus.name))
     assert (letter.event_id, letter.reason) == (events[17].event_id, "too_large")
 
 

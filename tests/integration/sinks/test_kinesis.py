@@ -140,7 +140,7 @@ def kinds(results: Sequence[Result]) -> set[tuple[str, str]]:
 
 
 def send_until_ok(sink: KinesisSink, events: list[Event], most: int = 10_000) -> list[Result]:
-    """Send as an outbox would: what failed goes first, in its order; return all that was said.
+    """Send as a sender would: what failed goes first, in its order; return all that was said.
 
     Args:
         sink: to send to.

@@ -138,7 +138,7 @@ def outcomes(results: Any) -> set[Outcome]:
 
 
 def send_until_ok(sink: NatsSink, events: list[Event]) -> list[Result]:
-    """Send as an outbox would; return what was said on the way, the last answers included."""
+    """Send as a sender would; return what was said on the way, the last answers included."""
     said: list[Result] = []
     left = events
     deadline = time.monotonic() + SECONDS

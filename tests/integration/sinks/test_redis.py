@@ -111,7 +111,7 @@ def said(sink: RedisSink, events: list[Event]) -> set[tuple[Outcome, str]]:
 
 
 def send_until_ok(sink: RedisSink, events: list[Event]) -> None:
-    """Send as an outbox would."""
+    """Send as a sender would."""
     deadline = time.monotonic() + 240
     while (found := said(sink, events)) != {(Outcome.OK, "")}:
         assert time.monotonic() < deadline, found

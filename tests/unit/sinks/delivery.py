@@ -1,6 +1,5 @@
-"""A bus in memory with its outbox and thread, for tests of delivery."""
+"""A bus in memory with its log and thread, for tests of delivery."""
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,9 +8,10 @@ from typing import Any
 
 from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.base import Event, Sink
-from tardis_machine.sinks.bus import Bus
-from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.sinks.delivery.bus import Bus
+from tardis_machine.sinks.reporting.status import BusStatus
 from tardis_machine.telemetry.metrics import Metrics
+from tests.contract.event_logs import Delivery, EventLog, now_us
 from tests.contract.sinks import make_events
 from tests.contract.test_memory_sink import MemorySettings
 
@@ -24,10 +24,6 @@ def events(count: int, *symbols: str, first: int = 0) -> list[Event]:
     return make_events(router, count, symbols=symbols or ("XBTUSD",), first=first)
 
 
-def now_us() -> int:
-    return time.time_ns() // 1000
-
-
 def delivery(**options: Any) -> EventBusSettings:
     """Return settings with short pauses."""
     return EventBusSettings(
@@ -35,37 +31,59 @@ def delivery(**options: Any) -> EventBusSettings:
     )
 
 
-def make_bus(sink: Sink, folder: Path, settings: BusSettings | None = None, **options: Any) -> Bus:
-    """Return a bus that was not started."""
+class LoggedBus(Bus):
+    """A bus that reads one log."""
+
+    log: EventLog
+    last_status: BusStatus
+    """How it was before its files were closed."""
+
+
+def make_bus(
+    sink: Sink,
+    folder: Path,
+    settings: BusSettings | None = None,
+    log: EventLog | None = None,
+    **options: Any,
+) -> LoggedBus:
+    """Return a bus that was not started, with a log to read."""
     metrics = Metrics().event_bus
-    return Bus(settings or MemorySettings(), delivery(**options), sink, folder, metrics, now_us)
+    bus = LoggedBus(
+        settings or MemorySettings(), delivery(**options), sink, folder, metrics, now_us
+    )
+    bus.log = log or EventLog(folder, bus.reader)
+    bus.log.read_by(bus)
+    return bus
 
 
 @contextmanager
 def running(
-    sink: Sink, folder: Path, settings: BusSettings | None = None, **options: Any
-) -> Iterator[Bus]:
+    sink: Sink,
+    folder: Path,
+    settings: BusSettings | None = None,
+    log: EventLog | None = None,
+    **options: Any,
+) -> Iterator[LoggedBus]:
     """Run a bus while the body runs."""
-    bus = make_bus(sink, folder, settings, **options)
+    bus = make_bus(sink, folder, settings, log, **options)
     bus.start()
     try:
         yield bus
     finally:
         bus.stop(5)
+        bus.last_status = bus.status()
+        bus.close()
 
 
-def offer(bus: Bus, offered: list[Event]) -> threading.Event:
-    """Offer events in one list; what is returned is set when all are settled."""
-    done = threading.Event()
-    ticket = Ticket(done.set, len(offered))
-    ticket.complete()
-    bus.meter.enqueued(len(offered))
-    assert bus.outbox.offer(offered, ticket) == len(offered)
-    return done
+def offer(bus: LoggedBus, offered: list[Event]) -> Delivery:
+    """Write events to the log; what is returned is set when all are settled."""
+    bus.log.append(offered)
+    bus.ring()
+    return Delivery(bus, bus.log.events)
 
 
-def deliver(bus: Bus, offered: list[Event]) -> None:
-    """Offer events and wait until they are settled."""
+def deliver(bus: LoggedBus, offered: list[Event]) -> None:
+    """Write events and wait until they are settled."""
     assert offer(bus, offered).wait(SECONDS)
 
 

@@ -1,4 +1,4 @@
-from tardis_machine.sinks.backoff import Backoff
+from tardis_machine.sinks.delivery.backoff import Backoff
 
 
 def longest(low: float, high: float) -> float:

@@ -8,11 +8,11 @@ from tardis_machine.buses.files.log import parse_records
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import RequestError, SinkError
 from tardis_machine.model.time import DAY_US
-from tardis_machine.sinks.dead_letters import DeadLetters, letter_files, read_letters
+from tardis_machine.sinks.dead_letters.files import DeadLetters, letter_files, read_letters
 from tardis_machine.sinks.headers import Headers
 from tardis_machine.sinks.log_writer import LogWriter
+from tardis_machine.sinks.publisher.redrive import find_redrives
 from tardis_machine.sinks.records import RecordPacker
-from tardis_machine.sinks.redrive import find_redrives
 from tests.unit.sinks.delivery import events, ids
 
 REASON = Result(Outcome.BAD_RECORD, "too_large", "9 MB")
@@ -106,7 +106,7 @@ def test_stream_is_redriven_up_to_its_durable_end(tmp_path: Path) -> None:
     [
         ("missing.tmdl", "does not exist"),
         ("odd.txt", "not a dead-letter file"),
-        ("", "no segments"),
+        ("", "neither segments"),
     ],
 )
 def test_other_paths_are_refused(tmp_path: Path, name: str, problem: str) -> None:

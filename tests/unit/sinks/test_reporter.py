@@ -4,9 +4,9 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from tardis_machine.sinks.meter import Meter
-from tardis_machine.sinks.reporter import Reporter
-from tardis_machine.sinks.status import BusState
+from tardis_machine.sinks.reporting.meter import Meter
+from tardis_machine.sinks.reporting.reporter import Reporter
+from tardis_machine.sinks.reporting.status import BusState
 from tardis_machine.telemetry.metrics import Metrics
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tardis_machine.sinks.status import CONNECTING, OUT_OF_REACH_SECONDS, BusState
+from tardis_machine.sinks.reporting.status import CONNECTING, OUT_OF_REACH_SECONDS, BusState
 
 
 @pytest.mark.parametrize(

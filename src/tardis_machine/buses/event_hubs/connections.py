@@ -69,7 +69,7 @@ def client_options(settings: EventHubsSettings, connections: Connections) -> dic
             TransportType.AmqpOverWebsocket if settings.is_websocket else TransportType.Amqp
         ),
         "http_proxy": settings.proxy and _proxy(settings.proxy.reveal()),
-        "custom_endpoint_address": settings.custom_endpoint,
+        "custom_endpoint_address": settings.amqp_endpoint,
         "ssl_context": connections,
     }
     return {name: value for name, value in options.items() if value is not None}

@@ -14,6 +14,11 @@ from tardis_machine.buses.tls import file_problems
 from tardis_machine.model.settings import Secret, computed_option, group, option
 
 _HUB = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,254}[A-Za-z0-9])?", re.ASCII)
+KAFKA_PORT = 9093
+KAFKA_EMULATOR_PORT = 9092
+MIN_KAFKA_RECORD_BYTES = 1000
+
+_ADDRESS = re.compile(r"[^\s:/@]+:\d{1,5}")
 _HOST = re.compile(r"(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+(?::\d{1,5})?", re.ASCII)
 
 
@@ -26,6 +31,14 @@ class EventHubsSettings(HeaderBusSettings):
     extra: ClassVar[str | None] = "event-hubs"
     client: ClassVar[str | None] = "azure.eventhub"
     anchors: ClassVar[tuple[str, ...]] = ("connection_string", "namespace")
+    usual: ClassVar[tuple[str, ...]] = (
+        "connection_string",
+        "namespace",
+        "credential",
+        "event_hub_name",
+        "partitioning",
+        "transport",
+    )
 
     connection_string: Secret | None = option(
         None,
@@ -76,7 +89,9 @@ class EventHubsSettings(HeaderBusSettings):
         metavar="http://user:pass@host:port",
     )
     custom_endpoint: str | None = option(
-        None, "Endpoint to connect to instead of the namespace, such as an application gateway."
+        None,
+        "Endpoint to connect to instead of the namespace, such as an application gateway; with "
+        "transport kafka a bootstrap server as host:port.",
     )
     ca: Path | None = option(
         None, "CA certificates to trust, PEM file (default: those of the system)."
@@ -116,12 +131,40 @@ class EventHubsSettings(HeaderBusSettings):
         """Return the host of the namespace, with its port if one is given."""
         if self.namespace is not None:
             return self.namespace
-        return urlsplit(self.fields.get("endpoint", "")).netloc
+        return _address_in(self.fields.get("endpoint", ""))
+
+    @property
+    def is_kafka(self) -> bool:
+        """Say whether events are sent by the Kafka protocol; they are always read by AMQP."""
+        return self.transport == "kafka"
+
+    @property
+    def is_emulator(self) -> bool:
+        """Say whether the connection string is that of an emulator, which has no TLS."""
+        return self.fields.get("usedevelopmentemulator", "").lower() == "true"
+
+    @property
+    def kafka_address(self) -> str:
+        """Return host and port of the Kafka endpoint."""
+        if self.custom_endpoint is not None:
+            return self.custom_endpoint
+        host, _, _ = self.host.partition(":")
+        return f"{host}:{KAFKA_EMULATOR_PORT if self.is_emulator else KAFKA_PORT}"
+
+    @property
+    def amqp_endpoint(self) -> str | None:
+        """Return where AMQP clients connect to instead of the namespace."""
+        return None if self.is_kafka else self.custom_endpoint
 
     @property
     def is_websocket(self) -> bool:
         """Say whether AMQP goes through a WebSocket."""
         return self.transport == "amqp-websockets" or self.proxy is not None
+
+    @property
+    def endpoint(self) -> str:
+        """Return the namespace."""
+        return self.custom_endpoint or self.host
 
     @property
     def destinations(self) -> Destinations:
@@ -166,15 +209,34 @@ class EventHubsSettings(HeaderBusSettings):
         return is_signed and fields.get("endpoint", "").startswith("sb://") and bool(self.host)
 
     def _transport_problems(self) -> Iterable[str]:
-        if self.transport == "kafka":
-            for name in ("proxy", "custom_endpoint"):
-                if getattr(self, name) is not None:
-                    yield (
-                        f"event-hubs-{name.replace('_', '-')} has no effect with "
-                        "event-hubs-transport=kafka; remove it."
-                    )
-            if self.connection_string is None and self.namespace is not None:
-                yield "event-hubs-transport=kafka requires event-hubs-connection-string."
-        if self.proxy is not None and not urlsplit(self.proxy.reveal()).hostname:
+        if self.is_kafka:
+            yield from self._kafka_problems()
+        if "@" in (self.custom_endpoint or ""):
+            # Not shown, because it contains a secret.
+            yield "event-hubs-custom-endpoint must not contain credentials."
+        if self.proxy is not None and not _address_in(self.proxy.reveal()):
             yield "event-hubs-proxy must be an http URL with a host."
         yield from file_problems({"event-hubs-ca": self.ca})
+
+    def _kafka_problems(self) -> Iterable[str]:
+        if self.proxy is not None:
+            yield "event-hubs-proxy has no effect with event-hubs-transport=kafka; remove it."
+        if self.connection_string is None and self.namespace is not None:
+            yield "event-hubs-transport=kafka requires event-hubs-connection-string."
+        endpoint = self.custom_endpoint
+        if endpoint is not None and not _ADDRESS.fullmatch(endpoint):
+            yield "event-hubs-custom-endpoint must be host:port with event-hubs-transport=kafka."
+        if (self.max_record_bytes or MIN_KAFKA_RECORD_BYTES) < MIN_KAFKA_RECORD_BYTES:
+            yield (
+                f"event-hubs-max-record-bytes must be at least {MIN_KAFKA_RECORD_BYTES} with "
+                "event-hubs-transport=kafka."
+            )
+
+
+def _address_in(url: str) -> str:
+    """Return host and port of a URL; nothing when it is none."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        # Its text would show the URL.
+        return ""

@@ -5,6 +5,7 @@ A log is a directory of segments with rising numbers:
     00000000000000000001.log     closed: complete, flushed to disk, never changed again
     00000000000000000002.open    being written; becomes .log by a rename
     durable                      how far readers may go, see `durable_end`
+    id                           tells this log from others of its name, see `buses.files.ids`
     lock                         held (flock) by the one process that writes
 
 The files bus numbers its segments from 1 without gaps and removes only its oldest ones (retention).

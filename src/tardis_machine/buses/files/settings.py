@@ -26,6 +26,13 @@ class FilesSettings(HeaderBusSettings):
     bus: ClassVar[str] = "files"
     title: ClassVar[str] = "Files"
     anchors: ClassVar[tuple[str, ...]] = ("dir",)
+    usual: ClassVar[tuple[str, ...]] = (
+        "dir",
+        "stream",
+        "compression",
+        "retention_bytes",
+        "retention_age_ms",
+    )
 
     dir: Path | None = option(None, "Directory of the streams. Setting it enables the files bus.")
     stream: str = option("bronze", "Stream of payload cases that stream-routing does not list.")
@@ -63,6 +70,11 @@ class FilesSettings(HeaderBusSettings):
         minimum=0,
     )
     delivery: FilesDelivery = group(FilesDelivery, "files")
+
+    @property
+    def endpoint(self) -> str:
+        """Return the directory."""
+        return str(self.dir.absolute()) if self.dir else ""
 
     @property
     def destinations(self) -> Destinations:

@@ -43,8 +43,8 @@ _OWNED = {
     "message.timeout.ms": "event-bus-retry-max-age-ms",
     "message.send.max.retries": "event-bus-retry-max-attempts",
     "retries": "event-bus-retry-max-attempts",
-    "queue.buffering.max.messages": "event-bus-queue-max-messages",
-    "queue.buffering.max.kbytes": "event-bus-queue-max-bytes",
+    "queue.buffering.max.messages": "event-bus-spool-max-bytes",
+    "queue.buffering.max.kbytes": "event-bus-spool-max-bytes",
 }
 """Properties of librdkafka that another option decides."""
 

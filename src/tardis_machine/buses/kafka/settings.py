@@ -42,6 +42,17 @@ class KafkaSettings(HeaderBusSettings):
     extra: ClassVar[str | None] = "kafka"
     client: ClassVar[str | None] = "confluent_kafka"
     anchors: ClassVar[tuple[str, ...]] = ("brokers",)
+    usual: ClassVar[tuple[str, ...]] = (
+        "brokers",
+        "topic",
+        "ssl",
+        "ssl_ca",
+        "sasl_mechanism",
+        "sasl_username",
+        "sasl_password",
+        "create_topics",
+        "schema_registry_url",
+    )
 
     brokers: tuple[str, ...] = option(
         (), "Bootstrap servers. Setting them enables Kafka.", metavar="host:port,…"
@@ -199,6 +210,11 @@ class KafkaSettings(HeaderBusSettings):
         return (*(secret.reveal() for secret in hidden if secret), *passwords)
 
     @property
+    def endpoint(self) -> str:
+        """Return the brokers."""
+        return ",".join(sorted(self.brokers))
+
+    @property
     def destinations(self) -> Destinations:
         """Return what names the topics."""
         return Destinations(
@@ -222,7 +238,13 @@ class KafkaSettings(HeaderBusSettings):
 
     def _destination_problems(self) -> Iterable[str]:
         for broker in self.brokers:
-            if not _BROKER.fullmatch(_SCHEME.sub("", broker)):
+            if "@" in broker:
+                # Not shown, because it contains a secret.
+                yield (
+                    "kafka-brokers must not contain credentials: use kafka-sasl-username and "
+                    "kafka-sasl-password."
+                )
+            elif not _BROKER.fullmatch(_SCHEME.sub("", broker)):
                 yield f'kafka-brokers: "{broker}" must be host:port.'
         if self.is_on and self.topic is None and self.topic_template is None:
             yield "kafka-topic is required when kafka-brokers is set."

@@ -52,6 +52,15 @@ class KinesisSettings(BusSettings):
     client: ClassVar[str | None] = "aiobotocore"
     anchors: ClassVar[tuple[str, ...]] = ("stream",)
     reserved_headers: ClassVar[tuple[str, ...]] = ("delivery_id",)
+    usual: ClassVar[tuple[str, ...]] = (
+        "stream",
+        "region",
+        "access_key_id",
+        "secret_access_key",
+        "profile",
+        "role_arn",
+        "create_stream",
+    )
 
     stream: str | None = option(
         None,
@@ -142,6 +151,11 @@ class KinesisSettings(BusSettings):
     request_timeout_ms: int = option(10_000, "Timeout of a call.", minimum=1)
     connect_timeout_ms: int = option(5000, "Connect timeout.", minimum=1)
     delivery: KinesisDelivery = group(KinesisDelivery, "kinesis")
+
+    @property
+    def endpoint(self) -> str:
+        """Return the region, or the address of another service."""
+        return self.endpoint_url or self.known_region or ""
 
     @property
     def destinations(self) -> Destinations:

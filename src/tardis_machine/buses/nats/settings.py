@@ -36,6 +36,17 @@ class NatsSettings(HeaderBusSettings):
     client: ClassVar[str | None] = "nats"
     anchors: ClassVar[tuple[str, ...]] = ("servers",)
     reserved_headers: ClassVar[tuple[str, ...]] = ("Nats-*",)
+    usual: ClassVar[tuple[str, ...]] = (
+        "servers",
+        "subject",
+        "user",
+        "password",
+        "token",
+        "creds",
+        "tls_ca",
+        "stream",
+        "create_stream",
+    )
 
     servers: tuple[str, ...] = option(
         (), "Server URLs. Setting them enables NATS.", metavar="nats://host:port,…"
@@ -127,6 +138,11 @@ class NatsSettings(HeaderBusSettings):
     delivery: DeliveryOverrides = group(DeliveryOverrides, "nats")
 
     @property
+    def endpoint(self) -> str:
+        """Return the servers, without logins."""
+        return ",".join(sorted(server.rpartition("@")[2] for server in self.servers))
+
+    @property
     def destinations(self) -> Destinations:
         """Return what names the subjects."""
         return Destinations(
@@ -168,8 +184,8 @@ class NatsSettings(HeaderBusSettings):
 
     def _server_problems(self) -> Iterable[str]:
         for server in self.servers:
-            scheme, _, rest = server.partition("://")
-            if "@" in rest:
+            scheme, _, _ = server.partition("://")
+            if "@" in server:
                 # Not shown, because it contains a secret.
                 yield "nats-servers must not contain credentials: use nats-user and nats-pass."
             elif scheme not in SCHEMES or not _has_host(server):

@@ -156,7 +156,7 @@ def _socket_options(settings: RedisSettings) -> dict[str, Any]:
     return {
         "socket_timeout": settings.request_timeout_ms / 1000,
         "socket_connect_timeout": settings.connect_timeout_ms / 1000,
-        # A repeated batch is the outbox's decision, never the client's.
+        # A repeated batch is the sender's decision, never the client's.
         "retry": Retry(NoBackoff(), 0),
         "health_check_interval": 0,
         # RESP2: every server supports it, and it has no push messages.

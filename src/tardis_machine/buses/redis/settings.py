@@ -17,6 +17,7 @@ Switch: TypeAlias = Literal["auto", "on", "off"]
 
 _STREAM = re.compile(r".+", re.DOTALL)
 _SCHEMES = ("redis", "rediss", "unix")
+_HOST = re.compile(r"[^\s/@]+")
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,5})")
 
 
@@ -30,6 +31,16 @@ class RedisSettings(HeaderBusSettings):
     client: ClassVar[str | None] = "redis"
     anchors: ClassVar[tuple[str, ...]] = ("url", "host", "sentinel_hosts")
     reserved_headers: ClassVar[tuple[str, ...]] = ("data", "key")
+    usual: ClassVar[tuple[str, ...]] = (
+        "url",
+        "host",
+        "port",
+        "username",
+        "password",
+        "tls",
+        "stream",
+        "max_length",
+    )
 
     url: Secret | None = option(
         None,
@@ -109,6 +120,17 @@ class RedisSettings(HeaderBusSettings):
         return [address for text in self.sentinel_hosts if (address := _address(text))]
 
     @property
+    def endpoint(self) -> str:
+        """Return the server and its database, without logins."""
+        if self.sentinel_hosts:
+            return f"{','.join(sorted(self.sentinel_hosts))}/{self.sentinel_master}/{self.db}"
+        if self.url is None:
+            return f"{(self.host or '').rpartition('@')[2]}:{self.port}/{self.db}"
+        parts = urlsplit(self.url.reveal())
+        place = f"{parts.hostname}:{parts.port or self.port}" if parts.hostname else ""
+        return f"{place}{parts.path}?{parts.query}" if parts.query else f"{place}{parts.path}"
+
+    @property
     def destinations(self) -> Destinations:
         """Return what names the streams."""
         return Destinations(
@@ -138,8 +160,16 @@ class RedisSettings(HeaderBusSettings):
             yield "redis-sentinel-hosts must not be combined with redis-url or redis-host."
         if bool(self.sentinel_hosts) != bool(self.sentinel_master):
             yield "redis-sentinel-hosts and redis-sentinel-master must be given together."
+        if self.host and not _HOST.fullmatch(self.host):
+            # Not shown, because it may contain a secret.
+            yield "redis-host must be a host name or an IP address: use redis-url for a URL."
         for text in self.sentinel_hosts:
-            if _address(text) is None:
+            if "@" in text:
+                yield (
+                    "redis-sentinel-hosts must not contain credentials: use "
+                    "redis-sentinel-password."
+                )
+            elif _address(text) is None:
                 yield f'redis-sentinel-hosts: "{text}" must be host:port.'
         if self.cluster == "on" and self.db:
             yield "redis-db must be 0 with redis-cluster=on."

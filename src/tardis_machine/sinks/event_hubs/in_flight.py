@@ -14,7 +14,7 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.event_hubs.producer import Hub
 
 Member = tuple[int, Event]
-"""An event and its place in the batch of the outbox."""
+"""An event and its place in the batch of the sender."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
+from tardis_machine.buses.files.ids import ensure_id
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
@@ -22,6 +23,30 @@ log = get_logger(__name__)
 MAX_OPEN_STREAMS = 256
 RETENTION_SECONDS = 1.0
 """How often old segments are looked for."""
+
+FIRST_PAUSE_SECONDS = 0.25
+MAX_PAUSE_SECONDS = 30.0
+"""Longest pause between two attempts to write to a full disk."""
+
+
+class DiskPauses:
+    """Pauses between attempts on a full disk; a single event that fits does not end them."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._failed_bytes = 0
+
+    def failed(self, size_bytes: int) -> float:
+        """Return how long to wait after a failure, twice as long as after the one before."""
+        self._seconds = min(MAX_PAUSE_SECONDS, max(FIRST_PAUSE_SECONDS, 2 * self._seconds))
+        self._failed_bytes = size_bytes
+        return self._seconds
+
+    def wrote(self, size_bytes: int) -> None:
+        """Start over once as much was written as failed before."""
+        self._failed_bytes -= size_bytes
+        if self._failed_bytes <= 0:
+            self._seconds = 0.0
 
 
 class FilesSink:
@@ -40,16 +65,26 @@ class FilesSink:
         self._packer = RecordPacker(Headers(settings.static_headers, settings.meta_headers_prefix))
         self._writers: OrderedDict[str, LogWriter] = OrderedDict()
         self._pruned_at = 0.0
+        self._disk_pauses = DiskPauses()
+        self._were_clean: list[bool] = []
+        """For each failure since the last opening, whether it left the segment as it was."""
 
     def open(self) -> None:
         """Make the directory, and check that it can be written to."""
-        self._close_writers()
+        # A full disk is no reason to begin new segments.
+        if not self._were_clean or not all(self._were_clean):
+            self._close_writers()
+        self._were_clean.clear()
         try:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SinkError(f"{self._root} cannot be created: {error.strerror}.") from error
         if not os.access(self._root, os.W_OK):
             raise SinkError(f"{self._root} is not writable.")
+        try:
+            ensure_id(self._root)
+        except OSError as error:
+            raise SinkUnavailableError(f"{self._root}: {error.strerror}.") from error
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
         """Append events to their streams: one block and one flush per stream."""
@@ -78,18 +113,30 @@ class FilesSink:
         self._close_writers()
 
     def _append(self, stream: str, events: Sequence[Event]) -> Result:
+        payload, is_clean = self._packer.pack(events), False
         try:
             writer = self._writer(stream)
-            writer.append(self._packer.pack(events))
+            try:
+                writer.append(payload)
+            except OSError:
+                is_clean = writer.is_whole
+                raise
             writer.sync()
             writer.roll_if_old()
         except SinkUnavailableError as error:
             return Result(Outcome.TRANSIENT, Reason.LOCKED, str(error))
         except OSError as error:
-            # Opening the log again cuts whatever was left half written.
-            return Result(Outcome.CLIENT_LOST, Reason.DISK, error.strerror or str(error))
+            self._were_clean.append(is_clean)
+            return self._failure(error, len(payload))
+        self._disk_pauses.wrote(len(payload))
         self._prune()
         return OK
+
+    def _failure(self, error: OSError, size_bytes: int) -> Result:
+        """Ask to be opened again, which cuts whatever was left half written, after a while."""
+        pause_seconds = self._disk_pauses.failed(size_bytes)
+        detail = error.strerror or str(error)
+        return Result(Outcome.CLIENT_LOST, Reason.DISK, detail, retry_after_seconds=pause_seconds)
 
     def _writer(self, stream: str) -> LogWriter:
         writer = self._writers.get(stream)
@@ -104,6 +151,7 @@ class FilesSink:
             segment_age_seconds=self._settings.segment_age_ms / 1000,
             codec=self._settings.compression,
         )
+        ensure_id(writer.directory)
         return writer
 
     def _prune(self) -> None:

@@ -1,7 +1,7 @@
 """One connection to NATS, which never reconnects by itself.
 
 With the client's own reconnects, what is published during an outage overtakes what waits for its
-answer. Here a lost connection stays lost: the outbox opens the sink again and sends the events that
+answer. Here a lost connection stays lost: the sender opens the sink again and sends the events that
 have no answer, in their order.
 """
 

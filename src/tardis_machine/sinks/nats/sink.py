@@ -215,11 +215,12 @@ class NatsSink:
         """Say that events sent again are so old that a stream may not know them any more."""
         now = time.monotonic()
         is_due = now - self._warned_at >= self._log_interval_seconds
-        if event.attempts and is_due and now - event.enqueued_at > _DUPLICATE_WINDOW_SECONDS:
+        age = time.time() - event.accepted_at
+        if event.attempts and is_due and age > _DUPLICATE_WINDOW_SECONDS:
             self._warned_at = now
             log.warning(
                 "retries are older than the deduplication window; duplicates are possible",
-                age_seconds=round(now - event.enqueued_at),
+                age_seconds=round(age),
             )
 
 

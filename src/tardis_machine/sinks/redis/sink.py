@@ -28,8 +28,7 @@ from tardis_machine.buses.redis.topology import Topology
 from tardis_machine.buses.results import DUPLICATE, HELD_BACK, OK, Outcome, Result
 from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.model.errors import SinkError, SinkUnavailableError
-from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.fifo import fitting
+from tardis_machine.sinks.base import Event, fitting
 from tardis_machine.sinks.redis.in_flight import Exchange, StreamBatch
 from tardis_machine.sinks.redis.records import EntryIds, EntryWriter
 from tardis_machine.telemetry.loggers import get_logger

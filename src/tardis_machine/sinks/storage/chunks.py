@@ -36,8 +36,6 @@ class Flags(IntFlag):
     NONE = 0
     RECORDS = 1
     """The body holds packed records, not lines."""
-    COUNTED = 2
-    """Its events were published before: they count for ordinals and are not sent."""
     LAST = 4
     """The stream ends with it."""
 

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Protocol
 
 from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.positions import Position
@@ -11,20 +10,14 @@ _COUNTED_BEFORE = 255
 """Stands for events that a saved position has counted already."""
 
 
-class Owner(Protocol):
-    """Who reads a log and keeps the position in it."""
-
-    def advance(self) -> None:
-        """Move the position over what is settled by now, and save it."""
-
-
 class ChunkInFlight:
     """One chunk on its way: what became of each of its events so far."""
 
     __slots__ = ("end", "number", "outcomes", "owner", "prefix", "start")
 
-    def __init__(self, owner: "Owner", start: int, end: int, number: int, events: int) -> None:
+    def __init__(self, owner: object, start: int, end: int, number: int, events: int) -> None:
         self.owner = owner
+        """Who reads the log."""
         self.start = start
         self.end = end
         self.number = number
@@ -41,6 +34,19 @@ class ChunkInFlight:
     def settle_all(self, settled: Settled) -> None:
         """Settle every event in one way."""
         self.outcomes = bytearray([settled]) * len(self.outcomes)
+
+    def settle_rest(self, settled: Settled) -> None:
+        """Settle every event that waits in one way."""
+        self.outcomes = self.outcomes.replace(bytes([Settled.WAITING]), bytes([settled]))
+
+    def note(self, outcomes: bytes) -> None:
+        """Settle what waits as these outcomes say; zeros leave an event waiting."""
+        if self.waiting == len(self.outcomes):
+            self.outcomes = bytearray(outcomes)
+            return
+        for line, settled in enumerate(outcomes):
+            if not self.outcomes[line]:
+                self.outcomes[line] = settled
 
     def skip(self, lines: int) -> None:
         """Leave out the first events: a saved position counts them already."""
@@ -96,7 +102,6 @@ class InFlight:
                 break
             offset, line, number = chunk.end, 0, max(number, chunk.number)
             self._chunks.popleft()
-        if (offset, line) == (before.offset, before.line):
-            return False
+        # What is missing of a log is counted at one place.
         self.position = Position(offset=offset, line=line, number=number, counts=tuple(counts))
-        return True
+        return self.position != before

@@ -16,8 +16,6 @@ class Settled(IntEnum):
     """Its bytes cannot be read."""
     PARKED = 5
     """Its destination is in trouble: it waits in a log of its own."""
-    COUNTED = 6
-    """It was published before."""
     OVERFLOW = 7
     """Dropped: the log of the bus was at its bound."""
     UNENCODABLE = 8
@@ -30,6 +28,8 @@ class Settled(IntEnum):
     """Dropped: its dead letter could not be written."""
     DISCARDED = 12
     """Given up by command."""
+    NOT_WRITTEN = 13
+    """Dropped before it was in the log: the disk was full. Counted by the writer."""
 
 
 DROPPED = (
@@ -39,5 +39,6 @@ DROPPED = (
     Settled.DEAD_LETTER_DROPPED,
     Settled.DEAD_LETTER_FAILED,
     Settled.DISCARDED,
+    Settled.NOT_WRITTEN,
 )
 """The ways in which an accepted event is lost."""

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled
 
-_COUNTS = 32
-_SLOT = struct.Struct(f"<4Q{_COUNTS}Q")
+COUNTS = 32
+_SLOT = struct.Struct(f"<4Q{COUNTS}Q")
 _CHECKSUM = struct.Struct("<I")
 SLOT_BYTES = 512
 FILE_BYTES = 2 * SLOT_BYTES
@@ -33,7 +33,7 @@ class Position(Struct, frozen=True, kw_only=True):
     offset: int = 0
     line: int = 0
     number: int = 0
-    counts: tuple[int, ...] = (0,) * _COUNTS
+    counts: tuple[int, ...] = (0,) * COUNTS
 
     @property
     def events(self) -> int:
@@ -48,6 +48,9 @@ class Position(Struct, frozen=True, kw_only=True):
     def count(self, settled: Settled) -> int:
         """Return how many events were settled in one way."""
         return self.counts[settled]
+
+
+BEGINNING = Position()
 
 
 class PositionFile:

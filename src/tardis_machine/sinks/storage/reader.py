@@ -52,7 +52,7 @@ class ChunkReader:
     def read(self, offset: int) -> Chunk | BadBytes | None:
         """Return the chunk at an offset, or what is in its place; None at the end."""
         if not self._seek(offset):
-            return None
+            return self._gap(offset)
         assert self._segment is not None
         assert self._descriptor is not None
         place = offset - self._segment.base
@@ -81,6 +81,15 @@ class ChunkReader:
         assert self._descriptor is not None
         return parse_head(os.pread(self._descriptor, HEAD_BYTES, offset - self._segment.base))
 
+    def bytes_of(self, chunk: Chunk) -> bytes:
+        """Return a chunk as it is in the log, head included."""
+        if not self._seek(chunk.start):
+            return b""
+        assert self._segment is not None
+        assert self._descriptor is not None
+        place = chunk.start - self._segment.base
+        return os.pread(self._descriptor, chunk.end - chunk.start, place)
+
     def close(self) -> None:
         """Close the open segment."""
         if self._descriptor is not None:
@@ -107,7 +116,18 @@ class ChunkReader:
             return False
         return offset < self._segment.base + os.fstat(self._descriptor).st_size
 
-    def _bad_head(self, offset: int, found_bytes: int) -> BadBytes | None:
+    def _gap(self, offset: int) -> Chunk | BadBytes | None:
+        """Return what is missing of a segment that another one follows; None at the end."""
+        segments = list_segments(self._directory)
+        later = [segment.base for segment in segments if segment.base > offset]
+        if len(later) in (0, len(segments)):
+            return None
+        if self._seek(offset):
+            # It was written since.
+            return self.read(offset)
+        return BadBytes(offset, later[0], b"", "the end of a segment is missing")
+
+    def _bad_head(self, offset: int, found_bytes: int) -> Chunk | BadBytes | None:
         if found_bytes < HEAD_BYTES:
             return self._cut_off(offset, found_bytes)
         assert self._segment is not None
@@ -117,12 +137,15 @@ class ChunkReader:
         end = find_head(rest, 1)
         return BadBytes(offset, offset + end, rest[:end], "it does not begin with a sound head")
 
-    def _cut_off(self, offset: int, found_bytes: int) -> BadBytes | None:
+    def _cut_off(self, offset: int, found_bytes: int) -> Chunk | BadBytes | None:
         """Return what is left of a chunk that another segment follows; None at the end."""
         assert self._segment is not None
         assert self._descriptor is not None
         if list_segments(self._directory)[-1] == self._segment:
             return None
+        if self._has(offset + found_bytes):
+            # It was written to its end since, and the next segment begun.
+            return self.read(offset)
         place = offset - self._segment.base
         data = os.pread(self._descriptor, found_bytes, place)
         return BadBytes(offset, offset + len(data), data, "it was not written to its end")

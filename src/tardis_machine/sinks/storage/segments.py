@@ -38,3 +38,9 @@ def delete_before(directory: Path, offset: int) -> int:
     for segment in passed:
         segment.path.unlink(missing_ok=True)
     return len(passed)
+
+
+def delete_all(directory: Path) -> None:
+    """Delete every segment of a log that has been read to its end."""
+    for segment in list_segments(directory):
+        segment.path.unlink(missing_ok=True)

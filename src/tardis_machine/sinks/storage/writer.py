@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.storage.chunks import Flags, pack_chunk
+from tardis_machine.sinks.storage.outcomes import Settled
+from tardis_machine.sinks.storage.positions import BEGINNING, COUNTS, Position, PositionFile
 from tardis_machine.sinks.storage.reader import last_chunk
 from tardis_machine.sinks.storage.segments import end_of, segment_path
 from tardis_machine.telemetry.loggers import get_logger
@@ -15,7 +17,7 @@ from tardis_machine.telemetry.loggers import get_logger
 log = get_logger(__name__)
 
 SEGMENT_BYTES = 16 * 1_048_576
-MAX_UNSYNCED_BYTES = 64 * 1_048_576
+MAX_UNSYNCED_BYTES = 32 * 1_048_576
 """An append waits for the disk when more than this is not flushed yet."""
 
 Fsync: TypeAlias = Literal["off", "interval", "each"]
@@ -75,6 +77,8 @@ class ChunkWriter:
         clock: what time it is.
         fsync: when chunks are flushed to disk: never, by `sync`, or each one.
         segment_bytes: a segment that has this size is closed.
+        written: where to say how far the log is written; None: nowhere.
+        after: where a log goes on whose segments are all deleted.
     """
 
     def __init__(
@@ -83,8 +87,12 @@ class ChunkWriter:
         clock: Clock,
         fsync: Fsync = "interval",
         segment_bytes: int = SEGMENT_BYTES,
+        written: PositionFile | None = None,
+        after: Position = BEGINNING,
     ) -> None:
         self._directory = directory
+        self._written = written
+        self._not_written = 0
         self._clock = clock
         self._fsync = fsync
         self._segment_bytes = segment_bytes
@@ -92,11 +100,14 @@ class ChunkWriter:
         self._segment: _OpenSegment | None = None
         self._full: list[_OpenSegment] = []
         """Segments that are not written to any more, but not flushed either."""
+        self._uncertain: list[Parts] = []
+        """Chunks of segments that could not be flushed, until they are written again."""
+        self._syncing = threading.Lock()
         self._unsynced_bytes = 0
-        self._end = end_of(directory)
+        self._end = max(end_of(directory), after.offset)
         last = last_chunk(directory)
-        self._next_number = last.number + 1 if last else 1
-        self._next_event = last.first_event + last.events if last else 0
+        self._next_number = (last.number if last else after.number) + 1
+        self._next_event = last.first_event + last.events if last else after.events
 
     @property
     def end(self) -> int:
@@ -109,7 +120,10 @@ class ChunkWriter:
         return self._next_event
 
     def append(self, context: bytes, body: bytes, events: int, flags: Flags = Flags.NONE) -> int:
-        """Write one chunk and return the offset behind it; OSError when it cannot be written."""
+        """Write one chunk and return the offset behind it; OSError when it cannot be written.
+
+        One that is written and cannot be flushed is in the log all the same: `sync` says so.
+        """
         with self._lock:
             parts = pack_chunk(
                 context,
@@ -124,28 +138,47 @@ class ChunkWriter:
             self._next_number += 1
             self._next_event += events
             end = self._end
+            self._tell()
         if self._fsync == "each" or self._unsynced_bytes > MAX_UNSYNCED_BYTES:
-            self.sync()
+            try:
+                self.sync()
+            except OSError as error:
+                log.error("log of published records cannot be flushed", error=error.strerror)
         return end
+
+    def give_up(self, events: int) -> None:
+        """Count events that could not be written."""
+        with self._lock:
+            self._not_written += events
+            self._tell()
 
     def sync(self) -> None:
         """Flush what was appended to disk; appends go on meanwhile.
 
         When that fails, nobody knows what of it is on disk: it is written once more, to another
-        segment. Readers skip chunks whose number they have seen. OSError when that fails too.
+        segment. Readers skip chunks whose number they have seen. OSError when that fails too; then
+        the next call begins with it.
         """
-        with self._lock:
-            due = [(each, len(each.unsynced)) for each in self._open_segments() if each.unsynced]
-        for segment, count in due:
-            try:
-                os.fdatasync(segment.descriptor)
-            except OSError as error:
-                log.error("log segment closed: it cannot be flushed", error=error.strerror)
-                with self._lock:
-                    self._write_again(segment)
-            else:
-                with self._lock:
-                    self._forget(segment, count)
+        # One at a time: another would take chunks for flushed that came after its own flush.
+        with self._syncing:
+            with self._lock:
+                self._write_uncertain()
+                open_segments = self._open_segments()
+                due = [(each, len(each.unsynced)) for each in open_segments if each.unsynced]
+            for segment, count in due:
+                self._sync(segment, count)
+
+    def _sync(self, segment: _OpenSegment, count: int) -> None:
+        try:
+            os.fdatasync(segment.descriptor)
+        except OSError as error:
+            log.error("log segment closed: it cannot be flushed", error=error.strerror)
+            with self._lock:
+                self._give_up_segment(segment)
+                self._write_uncertain()
+        else:
+            with self._lock:
+                self._forget(segment, count)
 
     def close(self) -> None:
         """Flush what was appended, and close the files."""
@@ -155,6 +188,16 @@ class ChunkWriter:
             for segment in self._open_segments():
                 segment.close()
             self._segment, self._full = None, []
+
+    def _tell(self) -> None:
+        """Say how far the log is written, to whoever reads it."""
+        if self._written is not None:
+            counts = [0] * COUNTS
+            counts[Settled.WAITING] = self._next_event
+            counts[Settled.NOT_WRITTEN] = self._not_written
+            self._written.save(
+                Position(offset=self._end, number=self._next_number - 1, counts=tuple(counts))
+            )
 
     def _open_segments(self) -> list[_OpenSegment]:
         return [*self._full, *([self._segment] if self._segment else [])]
@@ -203,17 +246,23 @@ class ChunkWriter:
             self._full.remove(segment)
             segment.close()
 
-    def _write_again(self, segment: _OpenSegment) -> None:
-        """Write what a segment may have lost to a new one, and flush that."""
-        uncertain = list(segment.unsynced)
-        self._forget(segment, len(uncertain))
+    def _give_up_segment(self, segment: _OpenSegment) -> None:
+        """Write no more to a segment that cannot be flushed; what it may have lost is kept."""
+        self._uncertain += segment.unsynced
         if segment is self._segment:
             self._retire()
+        self._forget(segment, len(segment.unsynced))
+
+    def _write_uncertain(self) -> None:
+        """Write what segments may have lost to a new one, and flush that."""
+        if not self._uncertain:
+            return
         segment = self._roll()
-        for parts in uncertain:
+        for parts in self._uncertain:
             segment.write(parts)
             self._end = segment.end
         os.fdatasync(segment.descriptor)
+        self._uncertain = []
 
     def _sync_directory(self) -> None:
         descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -224,22 +273,22 @@ class ChunkWriter:
 
 
 class Syncer(threading.Thread):
-    """Flushes a log to disk at intervals.
+    """Flushes logs to disk at intervals.
 
     Args:
-        writer: of the log.
+        sync: flushes them.
         interval_seconds: between two flushes.
         on_failure: called with the error of one that failed.
     """
 
     def __init__(
         self,
-        writer: ChunkWriter,
+        sync: Callable[[], None],
         interval_seconds: float,
         on_failure: Callable[[OSError], None],
     ) -> None:
         super().__init__(name="log-sync", daemon=True)
-        self._writer = writer
+        self._sync = sync
         self._interval = interval_seconds
         self._on_failure = on_failure
         self._ended = threading.Event()
@@ -248,7 +297,7 @@ class Syncer(threading.Thread):
         """Flush until stopped."""
         while not self._ended.wait(self._interval):
             try:
-                self._writer.sync()
+                self._sync()
             except OSError as error:
                 self._on_failure(error)
 

@@ -10,7 +10,7 @@ from tardis_machine.buses.kinesis.aggregation import aggregate, event_bytes, ove
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.sinks.base import Event
-from tardis_machine.sinks.dead_letters import dead_letter_event
+from tardis_machine.sinks.dead_letters.files import dead_letter_event
 from tardis_machine.sinks.kinesis.records import RecordMaker, meta_entry
 from tardis_machine.sinks.kinesis.shards import Bucket, Shards, hash_key_of
 from tests.contract.sinks import enlarged, make_events

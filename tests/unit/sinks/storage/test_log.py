@@ -1,11 +1,15 @@
 """A chunk log, written and read: whole chunks, torn ones, damaged ones, full disks."""
 
+import errno
 import os
 import resource
+import sys
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -59,12 +63,12 @@ def break_flushing(path: Path) -> None:
 
 def test_chunks_come_back_as_they_were_written(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
-    writer.append(b"context", b"a\nb\n", 2, Flags.COUNTED)
+    writer.append(b"context", b"a\nb\n", 2, Flags.LAST)
     writer.append(b"", b"", 0, Flags.LAST)
     first, second = read_all(tmp_path)
     assert isinstance(first, Chunk)
     assert isinstance(second, Chunk)
-    assert (first.context, first.body, first.head.flags) == (b"context", b"a\nb\n", Flags.COUNTED)
+    assert (first.context, first.body, first.head.flags) == (b"context", b"a\nb\n", Flags.LAST)
     assert (first.head.number, first.head.first_event, first.head.events) == (1, 0, 2)
     assert (second.head.number, second.head.first_event, second.head.flags) == (2, 2, Flags.LAST)
     assert second.head.appended_us == first.head.appended_us + 1
@@ -191,6 +195,66 @@ def test_unflushed_chunks_are_written_again_when_the_disk_fails(tmp_path: Path) 
     assert names(found) == ["a", "b", "b", "d"]
     numbers = [each.head.number for each in found if isinstance(each, Chunk)]
     assert numbers == [1, 2, 2, 3]
+
+
+def test_chunks_that_could_not_be_written_again_are_not_forgotten(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval")
+    append(writer, "a")
+    break_flushing(list_segments(tmp_path)[-1].path)
+    with no_more_files(), pytest.raises(OSError, match="Too many open files"):
+        writer.sync()
+    assert names(read_all(tmp_path)) == ["a"]
+    append(writer, "b")
+    writer.sync()
+    assert sorted(names(read_all(tmp_path))) == ["a", "a", "b"]
+    writer.close()
+
+
+def test_chunk_that_is_written_but_not_flushed_is_not_refused(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "each")
+
+    def fail_to_flush(frame: FrameType, event: str, call: object) -> None:
+        if event == "c_call" and call is os.fdatasync:
+            sys.setprofile(None)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    writer.append(b"", b"", 0)
+    with no_more_files():
+        sys.setprofile(fail_to_flush)
+        # Whoever tried again would write it twice.
+        append(writer, "a")
+    assert writer.events == 2
+    writer.sync()
+    chunks = [each for each in read_all(tmp_path) if isinstance(each, Chunk)]
+    assert [each.head.number for each in chunks] == [1, 2, 2]
+
+
+def test_flush_says_nothing_about_chunks_that_came_during_it(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval", segment_bytes=10_000)
+    append(writer, "a")
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def stop_after_flush(frame: FrameType, event: str, call: object) -> None:
+        if event == "c_return" and call is os.fdatasync:
+            begun.set()
+            goes_on.wait()
+
+    def sync_slowly() -> None:
+        sys.setprofile(stop_after_flush)
+        writer.sync()
+
+    threads = [threading.Thread(target=sync_slowly), threading.Thread(target=writer.sync)]
+    threads[0].start()
+    begun.wait()
+    threads[1].start()
+    threads[1].join(0.3)
+    append(writer, "b")
+    break_flushing(list_segments(tmp_path)[-1].path)
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    writer.sync()
+    assert names(read_all(tmp_path)) == ["a", "b", "b"]
 
 
 def test_passed_segments_are_deleted_but_the_last(tmp_path: Path) -> None:

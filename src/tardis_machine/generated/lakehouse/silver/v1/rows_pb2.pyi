@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Trade(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -26,6 +26,7 @@ class Trade(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -41,10 +42,11 @@ class Trade(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class BookChange(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "is_snapshot", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "is_snapshot", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +63,7 @@ class BookChange(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -77,10 +80,11 @@ class BookChange(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_snapshot: _Optional[bool] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., is_snapshot: _Optional[bool] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class BookSnapshot(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "name", "event_ts", "depth", "interval", "grouping", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "name", "event_ts", "depth", "interval", "grouping", "bid_prices", "bid_amounts", "ask_prices", "ask_amounts", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +107,7 @@ class BookSnapshot(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -125,10 +130,11 @@ class BookSnapshot(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., grouping: _Optional[float] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., grouping: _Optional[float] = ..., bid_prices: _Optional[_Iterable[float]] = ..., bid_amounts: _Optional[_Iterable[float]] = ..., ask_prices: _Optional[_Iterable[float]] = ..., ask_amounts: _Optional[_Iterable[float]] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class Quote(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "depth", "interval", "bid_price", "bid_amount", "ask_price", "ask_amount", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "depth", "interval", "bid_price", "bid_amount", "ask_price", "ask_amount", "bid_entries", "ask_entries", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +155,7 @@ class Quote(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -169,10 +176,11 @@ class Quote(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., depth: _Optional[int] = ..., interval: _Optional[float] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., bid_entries: _Optional[int] = ..., ask_entries: _Optional[int] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class BookTicker(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "bid_price", "bid_amount", "ask_price", "ask_amount", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "bid_price", "bid_amount", "ask_price", "ask_amount", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -188,6 +196,7 @@ class BookTicker(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -203,10 +212,11 @@ class BookTicker(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bid_price: _Optional[float] = ..., bid_amount: _Optional[float] = ..., ask_price: _Optional[float] = ..., ask_amount: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class DerivativeTicker(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "last_price", "open_interest", "funding_rate", "funding_ts", "predicted_funding_rate", "index_price", "mark_price", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "last_price", "open_interest", "funding_rate", "funding_ts", "predicted_funding_rate", "index_price", "mark_price", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -225,6 +235,7 @@ class DerivativeTicker(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -243,10 +254,11 @@ class DerivativeTicker(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., funding_rate: _Optional[float] = ..., funding_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., predicted_funding_rate: _Optional[float] = ..., index_price: _Optional[float] = ..., mark_price: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., funding_rate: _Optional[float] = ..., funding_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., predicted_funding_rate: _Optional[float] = ..., index_price: _Optional[float] = ..., mark_price: _Optional[float] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class Liquidation(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "id", "price", "amount", "side", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +274,7 @@ class Liquidation(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -277,10 +290,11 @@ class Liquidation(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., price: _Optional[float] = ..., amount: _Optional[float] = ..., side: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class OptionSummary(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "option_type", "strike_price", "expiration_ts", "best_bid_price", "best_bid_amount", "best_bid_iv", "best_ask_price", "best_ask_amount", "best_ask_iv", "last_price", "open_interest", "mark_price", "mark_iv", "delta", "gamma", "vega", "theta", "rho", "underlying_price", "underlying_index", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "event_ts", "option_type", "strike_price", "expiration_ts", "best_bid_price", "best_bid_amount", "best_bid_iv", "best_ask_price", "best_ask_amount", "best_ask_iv", "last_price", "open_interest", "mark_price", "mark_iv", "delta", "gamma", "vega", "theta", "rho", "underlying_price", "underlying_index", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -312,6 +326,7 @@ class OptionSummary(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -343,10 +358,11 @@ class OptionSummary(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., option_type: _Optional[str] = ..., strike_price: _Optional[float] = ..., expiration_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., best_bid_price: _Optional[float] = ..., best_bid_amount: _Optional[float] = ..., best_bid_iv: _Optional[float] = ..., best_ask_price: _Optional[float] = ..., best_ask_amount: _Optional[float] = ..., best_ask_iv: _Optional[float] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., mark_price: _Optional[float] = ..., mark_iv: _Optional[float] = ..., delta: _Optional[float] = ..., gamma: _Optional[float] = ..., vega: _Optional[float] = ..., theta: _Optional[float] = ..., rho: _Optional[float] = ..., underlying_price: _Optional[float] = ..., underlying_index: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., option_type: _Optional[str] = ..., strike_price: _Optional[float] = ..., expiration_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., best_bid_price: _Optional[float] = ..., best_bid_amount: _Optional[float] = ..., best_bid_iv: _Optional[float] = ..., best_ask_price: _Optional[float] = ..., best_ask_amount: _Optional[float] = ..., best_ask_iv: _Optional[float] = ..., last_price: _Optional[float] = ..., open_interest: _Optional[float] = ..., mark_price: _Optional[float] = ..., mark_iv: _Optional[float] = ..., delta: _Optional[float] = ..., gamma: _Optional[float] = ..., vega: _Optional[float] = ..., theta: _Optional[float] = ..., rho: _Optional[float] = ..., underlying_price: _Optional[float] = ..., underlying_index: _Optional[str] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class TradeBar(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "interval", "kind", "open", "high", "low", "close", "volume", "buy_volume", "sell_volume", "trades", "vwap", "open_ts", "close_ts", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "name", "event_ts", "interval", "kind", "open", "high", "low", "close", "volume", "buy_volume", "sell_volume", "trades", "vwap", "open_ts", "close_ts", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -372,6 +388,7 @@ class TradeBar(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -397,10 +414,11 @@ class TradeBar(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval: _Optional[float] = ..., kind: _Optional[str] = ..., open: _Optional[float] = ..., high: _Optional[float] = ..., low: _Optional[float] = ..., close: _Optional[float] = ..., volume: _Optional[float] = ..., buy_volume: _Optional[float] = ..., sell_volume: _Optional[float] = ..., trades: _Optional[int] = ..., vwap: _Optional[float] = ..., open_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., name: _Optional[str] = ..., event_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., interval: _Optional[float] = ..., kind: _Optional[str] = ..., open: _Optional[float] = ..., high: _Optional[float] = ..., low: _Optional[float] = ..., close: _Optional[float] = ..., volume: _Optional[float] = ..., buy_volume: _Optional[float] = ..., sell_volume: _Optional[float] = ..., trades: _Optional[int] = ..., vwap: _Optional[float] = ..., open_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., close_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class ControlEvent(_message.Message):
-    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "details", "subsequent_errors_count", "symbols", "producer", "origin", "ingest_ts", "time_digits")
+    __slots__ = ("date", "exchange", "symbol", "local_ts", "ordinal", "capture", "payload_case", "details", "subsequent_errors_count", "symbols", "producer", "origin", "ingest_ts", "time_digits", "mapper_version")
     DATE_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
@@ -415,6 +433,7 @@ class ControlEvent(_message.Message):
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     INGEST_TS_FIELD_NUMBER: _ClassVar[int]
     TIME_DIGITS_FIELD_NUMBER: _ClassVar[int]
+    MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
     date: int
     exchange: str
     symbol: str
@@ -429,7 +448,8 @@ class ControlEvent(_message.Message):
     origin: str
     ingest_ts: _timestamp_pb2.Timestamp
     time_digits: int
-    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., details: _Optional[str] = ..., subsequent_errors_count: _Optional[int] = ..., symbols: _Optional[_Iterable[str]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ...) -> None: ...
+    mapper_version: int
+    def __init__(self, date: _Optional[int] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ordinal: _Optional[int] = ..., capture: _Optional[str] = ..., payload_case: _Optional[str] = ..., details: _Optional[str] = ..., subsequent_errors_count: _Optional[int] = ..., symbols: _Optional[_Iterable[str]] = ..., producer: _Optional[str] = ..., origin: _Optional[str] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., time_digits: _Optional[int] = ..., mapper_version: _Optional[int] = ...) -> None: ...
 
 class Quarantine(_message.Message):
     __slots__ = ("date", "reason", "payload_case", "bus", "stream", "partition", "position", "bus_ts", "exchange", "symbol", "local_ts", "envelope")
@@ -472,3 +492,27 @@ class TouchedMinute(_message.Message):
     symbol: str
     minute: _timestamp_pb2.Timestamp
     def __init__(self, date: _Optional[int] = ..., payload_case: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., minute: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Instrument(_message.Message):
+    __slots__ = ("exchange", "symbol", "valid_from", "base", "quote", "kind", "is_inverse", "contract_size", "multiplier", "expiry_ts")
+    EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    SYMBOL_FIELD_NUMBER: _ClassVar[int]
+    VALID_FROM_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    IS_INVERSE_FIELD_NUMBER: _ClassVar[int]
+    CONTRACT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
+    EXPIRY_TS_FIELD_NUMBER: _ClassVar[int]
+    exchange: str
+    symbol: str
+    valid_from: _timestamp_pb2.Timestamp
+    base: str
+    quote: str
+    kind: str
+    is_inverse: bool
+    contract_size: float
+    multiplier: int
+    expiry_ts: _timestamp_pb2.Timestamp
+    def __init__(self, exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., base: _Optional[str] = ..., quote: _Optional[str] = ..., kind: _Optional[str] = ..., is_inverse: _Optional[bool] = ..., contract_size: _Optional[float] = ..., multiplier: _Optional[int] = ..., expiry_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

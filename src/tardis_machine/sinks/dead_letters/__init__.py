@@ -1,0 +1,1 @@
+"""Events that can never be delivered: where they go, and how they are sent again."""

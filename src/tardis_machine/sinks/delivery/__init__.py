@@ -1,0 +1,1 @@
+"""Events of one bus on their way: read from logs, sent, settled."""

@@ -1,0 +1,56 @@
+"""Where writers and the publisher process of one server or job find each other."""
+
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+STATUS = "status"
+
+
+@dataclass(frozen=True)
+class PublisherAddress:
+    """What a worker needs to know to publish."""
+
+    folder: Path
+    """Of the doorbell and the status, removed with the publisher process."""
+    root: Path
+    """Where logs are."""
+    instance: str
+    """The server or job, for as long as it runs."""
+
+    @property
+    def doorbell(self) -> Path:
+        """Return the socket on which the publisher hears that something was written."""
+        return self.folder / "doorbell"
+
+    @property
+    def status(self) -> Path:
+        """Return the file in which the publisher says how it is doing."""
+        return self.folder / STATUS
+
+
+class Doorbell:
+    """Tells the publisher that something was written; never waits, and a lost ring costs little."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def ring(self) -> None:
+        """Wake the publisher."""
+        with suppress(OSError):
+            self._socket.sendto(b"!", self._path)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def listening_doorbell(path: Path) -> socket.socket:
+    """Return the socket that hears rings; it outlives any one publisher process."""
+    bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    bell.bind(str(path))
+    bell.setblocking(False)
+    return bell

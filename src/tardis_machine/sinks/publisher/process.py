@@ -1,0 +1,195 @@
+"""The publisher process as its parent sees it: started, restarted, drained, ended."""
+
+import asyncio
+import pickle
+import shutil
+import socket
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tardis_machine.model.errors import SinkError
+from tardis_machine.sinks.publisher.address import PublisherAddress, listening_doorbell
+from tardis_machine.sinks.reporting.status import Totals
+from tardis_machine.telemetry.loggers import get_logger
+
+log = get_logger(__name__)
+
+READY, FAILED, REPORT = b"ready", b"failed ", b"report "
+DRAIN, NOW = b"drain", b"now"
+MAX_MESSAGE_BYTES = 1 << 20
+BUS_NOT_REACHED, EVENTS_LOST = 3, 4
+"""Exit codes of the process."""
+
+ENDINGS = (0, EVENTS_LOST)
+
+_FIRST_RESTART_SECONDS = 0.05
+_LONGEST_RESTART_SECONDS = 5.0
+_STABLE_SECONDS = 60.0
+_KILL_SECONDS = 10.0
+"""How much longer than its drain the process may take to end."""
+
+
+class BusNotReachedError(SinkError):
+    """A bus that is required was not reached in time."""
+
+
+class FinalReport(msgspec.Struct, frozen=True):
+    """What became of the events of one bus."""
+
+    totals: Totals
+    left: int
+    """In logs or parked, for the next start."""
+
+
+class PublisherProcess:
+    """Runs the publisher process and starts it again when it dies.
+
+    Args:
+        module: what to run with `python -m`; it gets two descriptors: doorbell and control.
+        bootstrap: settings for the process, pickled to it with its address.
+        root: where logs are.
+        drain_seconds: how long it may take to deliver what is left.
+    """
+
+    def __init__(self, module: str, bootstrap: Any, root: Path, drain_seconds: float) -> None:
+        self._command: Sequence[str] = [sys.executable, "-m", module]
+        self._bootstrap = bootstrap
+        self._drain_seconds = drain_seconds
+        folder = Path(tempfile.mkdtemp(prefix="tardis-machine-"))
+        self.address = PublisherAddress(folder, root, uuid.uuid4().hex)
+        """Where writers find it."""
+        self._doorbell = listening_doorbell(self.address.doorbell)
+        self._is_started = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: socket.socket | None = None
+        self._is_ending = False
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.reports: dict[str, FinalReport] = {}
+        """What became of the events of each bus, once the process has ended."""
+
+    @property
+    def process_id(self) -> int | None:
+        """Return the id of the running process."""
+        return self._process.pid if self._process else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return how the process ended; 4 when events were lost."""
+        return self._process.returncode if self._process else None
+
+    async def wait_until_ready(self) -> None:
+        """Wait until it takes streams; BusNotReachedError when a required bus is missing."""
+        await self._ready
+
+    async def supervise(self) -> None:
+        """Keep the process running until it is drained."""
+        pause = _FIRST_RESTART_SECONDS
+        while True:
+            started = asyncio.get_running_loop().time()
+            await self._run_once()
+            # One that dies while it drains is started again: what is left is in the log.
+            has_ended = self._is_ending and self.exit_code in ENDINGS
+            if has_ended or not self._is_started:
+                break
+            log.error("publisher process exited unexpectedly; restarting", exit_code=self.exit_code)
+            lived = asyncio.get_running_loop().time() - started
+            await asyncio.sleep(pause)
+            is_stable = lived > _STABLE_SECONDS
+            pause = (
+                _FIRST_RESTART_SECONDS if is_stable else min(pause * 2, _LONGEST_RESTART_SECONDS)
+            )
+        if not self._ready.done():
+            self._ready.set_exception(SinkError("The publisher process did not start."))
+
+    def drain(self) -> None:
+        """Let it deliver what is left at once, and end when nothing more is written."""
+        self._is_ending = True
+        self._tell(DRAIN)
+
+    def hurry(self) -> None:
+        """Let it end now; what is left stays in the log."""
+        self._tell(NOW)
+
+    async def end(self, supervision: "asyncio.Task[None]") -> None:
+        """Wait for the end of the process, and clean up."""
+        self.drain()
+        try:
+            await asyncio.wait_for(supervision, self._drain_seconds + _KILL_SECONDS)
+        except TimeoutError:
+            log.error("publisher process killed: shutdown timed out")
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()
+                await self._process.wait()
+        finally:
+            self._doorbell.close()
+            shutil.rmtree(self.address.folder, ignore_errors=True)
+
+    async def _run_once(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        descriptors = [self._doorbell.fileno(), theirs.fileno()]
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                *map(str, descriptors),
+                pass_fds=descriptors,
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        ours.setblocking(False)
+        self._control = ours
+        with ours:
+            # One that dies before it has read its settings is one that died.
+            with suppress(ConnectionError):
+                await self._converse(ours)
+            await self._process.wait()
+        self._control = None
+
+    async def _converse(self, control: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        first = (self._bootstrap, self.address, not self._is_started)
+        await loop.sock_sendall(control, pickle.dumps(first))
+        if self._is_ending:
+            self._tell(DRAIN)
+        while message := await loop.sock_recv(control, MAX_MESSAGE_BYTES):
+            self._hear(message)
+
+    def _hear(self, message: bytes) -> None:
+        if message.startswith(REPORT):
+            report = message.removeprefix(REPORT)
+            self.reports = msgspec.json.decode(report, type=dict[str, FinalReport])
+        elif not self._ready.done():
+            if message == READY:
+                self._is_started = True
+                self._ready.set_result(None)
+            elif message.startswith(FAILED):
+                text = message.removeprefix(FAILED).decode()
+                self._ready.set_exception(BusNotReachedError(text))
+
+    def _tell(self, message: bytes) -> None:
+        if self._control is not None:
+            with suppress(OSError):
+                self._control.send(message)
+
+
+@asynccontextmanager
+async def running_process(
+    module: str, bootstrap: Any, root: Path, drain_seconds: float
+) -> AsyncIterator[PublisherProcess]:
+    """Run a publisher process while the body runs, then let it deliver what is left.
+
+    Raises:
+        BusNotReachedError: a required bus was not reached.
+    """
+    process = PublisherProcess(module, bootstrap, root, drain_seconds)
+    supervision = asyncio.create_task(process.supervise(), name="publisher process")
+    try:
+        await process.wait_until_ready()
+        yield process
+    finally:
+        await asyncio.shield(process.end(supervision))

@@ -1,0 +1,1 @@
+"""What is said about a bus: counts, state, log lines."""

@@ -1,0 +1,188 @@
+"""What the first design of delivery did not survive, on real files with a bus in memory."""
+
+import multiprocessing
+import time
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+from tardis_machine.buses.files.log import pack_headers, pack_record
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import Outcome, Result
+from tardis_machine.buses.settings import MIN_SPOOL_BYTES
+from tardis_machine.sinks.delivery.encoding import LogEncoding
+from tardis_machine.sinks.delivery.sender import FAILED_EXIT
+from tardis_machine.sinks.log_writer import LogWriter
+from tardis_machine.sinks.memory import MemorySink
+from tardis_machine.sinks.publisher.redrive import find_redrives
+from tardis_machine.sinks.storage.directory import LogReader
+from tests.contract.event_logs import EventLog
+from tests.contract.sinks import enlarged
+from tests.contract.test_memory_sink import MemorySettings
+from tests.unit.sinks.delivery import (
+    SECONDS,
+    LoggedBus,
+    events,
+    ids,
+    make_bus,
+    offer,
+    running,
+    wait_until,
+)
+from tests.unit.sinks.storage.test_log import no_more_files
+
+MISSING = Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no such stream")
+BUSY = Result(Outcome.TRANSIENT, Reason.THROTTLED, "busy")
+READER = LogReader("memory", "")
+BY_SYMBOL = MemorySettings(stream_template="bronze.{{symbol}}")
+
+
+def missing_but(symbol: str) -> MemorySink:
+    """Return a bus that has the destination of one symbol only."""
+    sink = MemorySink()
+    sink.judge = lambda event: None if event.series.symbol == symbol else MISSING
+    return sink
+
+
+def stepping(sink: MemorySink, folder: Path, settings: MemorySettings, log: EventLog) -> LoggedBus:
+    """Return a bus without a thread, which waits for nothing."""
+    bus = make_bus(sink, folder, settings, log)
+    bus.stop(0)
+    return bus
+
+
+def test_hundreds_of_missing_destinations_hold_up_no_other(tmp_path: Path) -> None:
+    symbols = [f"S{number}" for number in range(300)]
+    sink = missing_but("XBTUSD")
+    with running(sink, tmp_path, BY_SYMBOL) as bus:
+        offer(bus, events(300, *symbols))
+        wait_until(lambda: bus.status().parked == 300)
+        healthy = events(500, "XBTUSD")
+        offer(bus, healthy)
+        wait_until(lambda: ids(sink.stored) == ids(healthy))
+        assert bus.status().parked == 300
+        sink.judge = None
+        wait_until(lambda: bus.is_empty)
+    assert len(sink.stored) == 800
+
+
+def test_logs_of_dead_writers_are_read_one_after_another(tmp_path: Path) -> None:
+    written = events(900)
+    logs = [EventLog(tmp_path, READER) for _ in range(3)]
+    for number, log in enumerate(logs):
+        log.append(written[number * 300 : (number + 1) * 300])
+        log.close()
+    sink = MemorySink(max_batch_events=50)
+    bus = make_bus(sink, tmp_path)
+    for log in (logs[1], logs[0], logs[2]):
+        encoding = LogEncoding(log.directory, bus.cases, 1)
+        assert bus.read(log.directory, encoding, is_own=False, comes_first=True)
+    bus.start()
+    wait_until(lambda: len(sink.stored) == 900)
+    bus.stop(SECONDS)
+    bus.close()
+    assert ids(sink.stored) == ids(written)
+
+
+def test_few_events_that_cannot_be_delivered_do_not_fill_the_log(tmp_path: Path) -> None:
+    sink = missing_but("XBTUSD")
+    with running(sink, tmp_path, BY_SYMBOL, spool_max_bytes=0) as bus:
+        offer(bus, events(11, "ETHUSD"))
+        large = [enlarged(event, 1 << 20) for event in events(24, "XBTUSD")]
+        assert len(large) << 20 > MIN_SPOOL_BYTES
+        for event in large:
+            offer(bus, [event])
+            wait_until(lambda event=event: event.delivery_id in ids(sink.stored))
+        status = bus.status()
+    assert (status.parked, status.queued, status.totals.dropped) == (11, 0, 0)
+
+
+def test_parked_events_that_are_not_wanted_any_more_are_left_out(tmp_path: Path) -> None:
+    log = EventLog(tmp_path, READER)
+    before = stepping(missing_but("XBTUSD"), tmp_path, BY_SYMBOL, log)
+    log.append(events(5, "ETHUSD"))
+    before.step()
+    assert before.status().parked == 5
+    before.close()
+    without = replace(BY_SYMBOL, exclude_payloads=("trade",))
+    after = stepping(MemorySink(), tmp_path, without, log)
+    after.step()
+    assert after.is_empty
+    assert after.status().totals.filtered == 5
+    after.close()
+    log.close()
+
+
+def test_passing_lack_of_descriptors_costs_nothing(tmp_path: Path) -> None:
+    sink = missing_but("XBTUSD")
+    log = EventLog(tmp_path, READER)
+    bus = stepping(sink, tmp_path, BY_SYMBOL, log)
+    offered = events(40, "XBTUSD", "ETHUSD")
+    log.append(offered)
+    with no_more_files():
+        for _ in range(3):
+            bus.step()
+    bus.step()
+    sink.judge = None
+    with no_more_files():
+        for _ in range(3):
+            bus.step()
+    wait_until(lambda: drained(bus))
+    assert sorted(ids(sink.stored)) == sorted(ids(offered))
+    bus.close()
+    log.close()
+
+
+def drained(bus: LoggedBus) -> bool:
+    bus.drain()
+    bus.step()
+    return bus.is_empty
+
+
+def test_age_of_an_event_counts_from_when_it_was_written(tmp_path: Path) -> None:
+    sink = MemorySink()
+    sink.judge = lambda event: BUSY
+    log = EventLog(tmp_path, READER)
+    log.append(events(3))
+    time.sleep(0.3)
+    with running(sink, tmp_path, log=log, retry_max_age_ms=250) as bus:
+        wait_until(lambda: bus.status().totals.dead == 3)
+    # Nothing was tried twice: it was too old when it failed first.
+    assert sum(map(len, sink.batches)) == 3
+
+
+class BrokenSink(MemorySink):
+    """Raises what no sink may."""
+
+    def idle(self, seconds: float) -> None:
+        raise RuntimeError("unexpected")
+
+
+def run_broken(folder: Path) -> None:
+    bus = make_bus(BrokenSink(), folder)
+    bus.start()
+    bus.wait_until_drained()
+
+
+def test_unexpected_error_of_a_bus_ends_the_process(tmp_path: Path) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=run_broken, args=(tmp_path,))
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == FAILED_EXIT
+
+
+def test_stream_is_sent_again_piece_by_piece(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path, segment_bytes=8 << 20)
+    record = pack_record(b"bronze", b"key", pack_headers({"eventId": "e"}), b"x" * 100_000)
+    for _ in range(40):
+        writer.append(record * 10)
+    writer.close()
+    del record
+    tracemalloc.start()
+    try:
+        size = sum(len(redrive.records) for redrive in find_redrives(tmp_path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size > 40_000_000
+    assert peak < 10_000_000

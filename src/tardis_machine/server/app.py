@@ -1,90 +1,138 @@
 """Routes of both ports."""
 
-import hmac
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from aiohttp import WSCloseCode, web
 
+from tardis_machine.model.texts import shortened
 from tardis_machine.server import http, status, ws
+from tardis_machine.server.guards.access import Access, allow_page
+from tardis_machine.server.guards.admission import ServerBusyError, busy_response
+from tardis_machine.server.guards.connections import note_arrival
 from tardis_machine.server.native import ReplaySessions
 from tardis_machine.server.services import Services
 from tardis_machine.server.websocket import Handler, WebSocket, WebSocketRefusedError
 
+WS_ROUTES = ("/ws-replay", "/ws-replay-normalized")
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
 
 def http_application(services: Services) -> web.Application:
     """Build the application of the HTTP port."""
+    access = Access(services.settings)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = await _answer_http(request, services)
+        response = access.refusal(request) or await _answer_http(request, services)
         services.metrics.server.requests.labels(_known(request.path), response.status).inc()
         return response
 
-    app = web.Application(client_max_size=services.settings.max_body_bytes)
-    app.router.add_route("*", "/{path:.*}", answer)
+    app = web.Application()
+    app.on_response_prepare.append(allow_page)
+    app.router.add_route("*", "/{path:.*}", _guarded(answer))
     return app
 
 
 def ws_application(services: Services) -> web.Application:
     """Build the application of the WebSocket port."""
+    access = Access(services.settings)
     sessions = ReplaySessions()
     handlers: dict[str, Handler] = {
         "/ws-replay": partial(sessions.serve, services=services),
         "/ws-replay-normalized": partial(ws.replay_normalized, services=services),
+        "/ws-stream-normalized": partial(ws.stream_normalized, services=services),
     }
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.headers.get("Upgrade", "").lower() != "websocket":
-            return web.Response(status=426)
-        if not _is_allowed(request, services):
-            return _unauthorized()
+            text = f"This port speaks WebSocket: {', '.join(handlers)}."
+            return web.json_response({"message": text}, status=426)
+        if refusal := access.refusal(request):
+            return refusal
         handler = handlers.get(request.path.lower(), _unknown_path)
-        websocket = WebSocket(request, services.settings)
         try:
-            return await websocket.serve(handler)
-        finally:
-            if websocket.was_too_slow:
-                services.metrics.server.slow_clients.labels(request.path.lower()).inc()
+            with services.admission.admit():
+                await services.begin(request)
+                return await _serve_websocket(request, services, handler)
+        except ServerBusyError as error:
+            return busy_response(error)
 
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
+    app.router.add_route("*", "/{path:.*}", _guarded(answer))
     return app
 
 
-_HTTP_ROUTES = ("/replay", "/replay-normalized", "/health-check", "/metrics")
+def _guarded(answer: Answer) -> Answer:
+    """Answer failures that nobody expected, and log them."""
+
+    async def answer_all(request: web.Request) -> web.StreamResponse:
+        note_arrival(request)
+        try:
+            return await answer(request)
+        except (ConnectionError, web.HTTPException):
+            # The client has left, or the library refuses its handshake.
+            raise
+        except Exception as error:
+            response = http.error_response(error)
+            if request.writer.output_size > 0:
+                raise ConnectionResetError("the response has begun") from error
+            return response
+
+    return answer_all
+
+
+_METHODS = {
+    "/replay": ("GET", "POST"),
+    "/replay-normalized": ("GET", "POST"),
+    "/health-check": ("GET", "HEAD"),
+    "/metrics": ("GET", "HEAD"),
+}
+_HTTP_ROUTES = tuple(_METHODS)
 
 
 async def _answer_http(request: web.Request, services: Services) -> web.StreamResponse:
     path = request.path.removesuffix("/")
-    if path == "/health-check" and request.method == "GET":
+    if path not in _HTTP_ROUTES:
+        return _not_found(request, services)
+    if request.method not in _METHODS[path]:
+        return _wrong_method(path)
+    if path == "/health-check":
         return status.health_check(services)
-    if path not in _HTTP_ROUTES or request.method not in ("GET", "POST"):
-        return web.Response(status=404)
-    if not _is_allowed(request, services):
-        return _unauthorized()
+    if path == "/metrics":
+        return status.metrics(services)
     if path == "/replay":
         return await http.replay(request, services)
-    if path == "/replay-normalized":
-        return await http.replay_normalized(request, services)
-    return status.metrics(services)
+    return await http.replay_normalized(request, services)
+
+
+def _not_found(request: web.Request, services: Services) -> web.Response:
+    text = (
+        f"Nothing is served at {shortened(request.path)!r}. HTTP: {', '.join(_HTTP_ROUTES)}. "
+        f"WebSocket, port {services.settings.port + 1}: {', '.join(WS_ROUTES)}."
+    )
+    return web.json_response({"message": text}, status=404)
+
+
+def _wrong_method(path: str) -> web.Response:
+    allowed = ", ".join(_METHODS[path])
+    text = f"{path} answers {allowed}."
+    return web.json_response({"message": text}, status=405, headers={"Allow": allowed})
+
+
+async def _serve_websocket(
+    request: web.Request, services: Services, handler: Handler
+) -> web.StreamResponse:
+    websocket = WebSocket(request, services.settings)
+    try:
+        return await websocket.serve(handler)
+    finally:
+        if websocket.was_too_slow:
+            services.metrics.server.slow_clients.labels(request.path.lower()).inc()
 
 
 async def _unknown_path(_: WebSocket) -> str:
     raise WebSocketRefusedError(WSCloseCode.POLICY_VIOLATION, "")
-
-
-def _is_allowed(request: web.Request, services: Services) -> bool:
-    """Check the client's token, if the server asks for one."""
-    token = services.settings.token
-    if token is None:
-        return True
-    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    given = given or request.query.get("token", "")
-    return hmac.compare_digest(given.encode(), token.reveal().encode())
-
-
-def _unauthorized() -> web.Response:
-    text = "This server asks for a token: send `Authorization: Bearer …` or `?token=…`."
-    return web.json_response({"message": text}, status=401)
 
 
 def _known(path: str) -> str:

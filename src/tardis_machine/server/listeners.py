@@ -1,53 +1,112 @@
 """Both ports of one process."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
 
 from tardis_machine.server.app import http_application, ws_application
+from tardis_machine.server.guards.connections import Connection
 from tardis_machine.server.services import Services
 
 SHUTDOWN_SECONDS = 1.0
 """How long open responses may go on once the server stops."""
 
+BACKLOG = 1024
+
+
+class Port:
+    """An application and the connections it serves."""
+
+    def __init__(self, application: web.Application, services: Services) -> None:
+        self._settings = services.settings
+        self._metrics = services.metrics.server
+        self._tls = services.settings.tls_context()
+        self._runner = web.AppRunner(
+            application, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
+        )
+
+    @property
+    def load(self) -> int:
+        """Return how many connections are open."""
+        return len(self._server.connections)
+
+    async def open(self) -> None:
+        """Set up the application."""
+        await self._runner.setup()
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._runner.cleanup()
+
+    @asynccontextmanager
+    async def listen(self, number: int) -> AsyncIterator[None]:
+        """Accept connections while the body runs."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(
+            self._connection, self._settings.host, number, backlog=BACKLOG, **self._tls_options
+        )
+        try:
+            yield
+        finally:
+            listener.close()
+
+    async def adopt(self, connection: socket.socket) -> None:
+        """Serve a connection that was accepted elsewhere."""
+        connection.setblocking(False)
+        loop = asyncio.get_running_loop()
+        # A handshake that fails is the client's affair.
+        with suppress(OSError):
+            await loop.connect_accepted_socket(self._connection, connection, **self._tls_options)
+
+    @property
+    def _tls_options(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        seconds = self._settings.request_timeout_seconds
+        return {"ssl": self._tls, "ssl_handshake_timeout": seconds}
+
+    @property
+    def _server(self) -> web.Server:
+        assert self._runner.server is not None
+        return self._runner.server
+
+    def _connection(self) -> Connection:
+        limit = self._settings.max_head_bytes
+        return Connection(
+            self._server,
+            self._settings,
+            self._metrics,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            # A few bytes may expand to gigabytes; who reads a body decompresses it.
+            auto_decompress=False,
+            max_line_size=limit,
+            max_field_size=limit,
+        )
+
 
 @asynccontextmanager
-async def open_runners(services: Services) -> AsyncIterator[tuple[web.AppRunner, web.AppRunner]]:
+async def open_ports(services: Services) -> AsyncIterator[tuple[Port, Port]]:
     """Set up the applications of the HTTP and the WebSocket port."""
-    limit = services.settings.max_head_bytes
-    options: dict[str, Any] = {
-        "handler_cancellation": True,
-        "access_log": None,
-        "max_line_size": limit,
-        "max_field_size": limit,
-        "shutdown_timeout": SHUTDOWN_SECONDS,
-    }
-    http = web.AppRunner(http_application(services), **options)
-    ws = web.AppRunner(ws_application(services), **options)
-    await http.setup()
-    await ws.setup()
+    http = Port(http_application(services), services)
+    ws = Port(ws_application(services), services)
+    await http.open()
+    await ws.open()
     try:
         yield http, ws
     finally:
         # Connections of the WebSocket port go first, as clients of the reference see it.
-        await ws.cleanup()
-        await http.cleanup()
+        await ws.close()
+        await http.close()
 
 
 @asynccontextmanager
 async def listen(services: Services) -> AsyncIterator[None]:
     """Serve both ports while the body runs."""
-    settings = services.settings
-    async with open_runners(services) as (http, ws):
-        await web.TCPSite(http, settings.host, settings.port).start()
-        await web.TCPSite(ws, settings.host, settings.port + 1).start()
+    number = services.settings.port
+    async with open_ports(services) as (http, ws), http.listen(number), ws.listen(number + 1):
         yield
-
-
-async def serve_until(stop: asyncio.Event, services: Services) -> None:
-    """Serve both ports until told to stop."""
-    async with listen(services):
-        await stop.wait()

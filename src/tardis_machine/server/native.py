@@ -18,11 +18,13 @@ from aiohttp import WSCloseCode
 from tardis_machine.computed.combine import Merger
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
-from tardis_machine.exchanges.versions import subscribe_readers
+from tardis_machine.exchanges.versions import format_at, subscribe_readers
 from tardis_machine.model.errors import RequestError
-from tardis_machine.model.requests import Filter, ReplayRequest
+from tardis_machine.model.requests import Filter, ReplayRequest, as_client_wrote
 from tardis_machine.model.time import Clock, parse_instant
+from tardis_machine.server.guards.limits import check_symbols
 from tardis_machine.server.services import Services
+from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
 from tardis_machine.session.plan import plan_raw
 from tardis_machine.session.raw import messages
@@ -38,14 +40,18 @@ _MILLISECOND_DIGITS = 23
 class Member:
     """One connection of a session, and what it subscribed to."""
 
-    def __init__(self, websocket: WebSocket, clock: Clock) -> None:
+    def __init__(self, websocket: WebSocket, clock: Clock, settings: ServerSettings) -> None:
         query = websocket.request.query
         self.websocket = websocket
         self.exchange = self._exchange(query.get("exchange"))
         self.start, self.end = query.get("from"), query.get("to")
         self.filters: list[Filter] | None = None
+        self._symbols = 0
+        self._settings = settings
         start_us = parse_instant(self.start or "") or 0
         self._readers = subscribe_readers(self.exchange, start_us, clock())
+        wire_format = format_at(self.exchange, start_us, clock())
+        self._replays_whole_feed = wire_format.replays_whole_feed
         websocket.on_text = self.subscribe
 
     @staticmethod
@@ -53,7 +59,7 @@ class Member:
         exchange = REGISTRY.get(name or "")
         if exchange is None or not exchange.has_mappers:
             raise RequestError(
-                f"Exchange {name} is not supported via /ws-replay Websocket API, "
+                f"Exchange {as_client_wrote(name)} is not supported via /ws-replay Websocket API, "
                 "please use HTTP streaming API instead."
             )
         return exchange
@@ -66,10 +72,34 @@ class Member:
             except Exception as error:
                 log.debug("client message ignored", exchange=self.exchange.id, error=str(error))
                 continue
+            if self._replays_whole_feed and filters is not None:
+                self.filters = []
+                return
             # A message that names no channel, such as a ping, asks for nothing.
             if filters := [entry for entry in filters or () if entry.channel]:
-                self.filters = (self.filters or []) + filters
+                self._add(filters)
                 return
+
+    def stop_subscribing(self) -> None:
+        """Ignore what the client sends from now on.
+
+        Raises:
+            RequestError: it subscribed to nothing, or to too much.
+        """
+        self.websocket.on_text = None
+        check_symbols(self._symbols, self._settings)
+        if self.filters is None:
+            raise RequestError(
+                "No subscriptions received for websocket connection " + self.options_text()
+            )
+
+    def _add(self, filters: list[Filter]) -> None:
+        self._symbols += sum(1 + len(entry.symbols or ()) for entry in filters)
+        if self._symbols > self._settings.max_request_symbols:
+            # The refusal comes with the start; what follows need not be kept.
+            self.websocket.on_text = None
+        else:
+            self.filters = (self.filters or []) + filters
 
     def request(self) -> ReplayRequest:
         """Return the raw request this connection stands for."""
@@ -116,7 +146,8 @@ class ReplaySession:
         try:
             await asyncio.sleep(self._services.settings.subscribe_seconds)
             self.has_started = True
-            self._check_subscriptions()
+            for member in self._members:
+                member.stop_subscribing()
             await self._replay_members(tuple(self._members))
         except asyncio.CancelledError:
             self._finished.cancel()
@@ -126,13 +157,6 @@ class ReplaySession:
                 self._finished.set_exception(error)
         else:
             self._finished.set_result(None)
-
-    def _check_subscriptions(self) -> None:
-        for member in self._members:
-            if member.filters is None:
-                raise RequestError(
-                    "No subscriptions received for websocket connection " + member.options_text()
-                )
 
     async def _replay_members(self, members: Sequence[Member]) -> None:
         session = self._services.session
@@ -163,7 +187,7 @@ class ReplaySessions:
 
     async def serve(self, websocket: WebSocket, services: Services) -> str:
         """Serve one connection as a member of its session."""
-        member = Member(websocket, services.clock)
+        member = Member(websocket, services.clock, services.settings)
         key = websocket.request.query.get("session") or f"connection {id(websocket)}"
         session = self._sessions.get(key)
         if session is None:

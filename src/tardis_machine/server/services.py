@@ -3,19 +3,28 @@
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from aiohttp import web
+
 from tardis_machine.bronze.series import Origin
+from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import Clock
+from tardis_machine.server.guards.admission import Admission
+from tardis_machine.server.guards.connections import limit_unsent
+from tardis_machine.server.guards.limits import check_levels, check_normalized_size
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.session.contents import plan_contents
 from tardis_machine.session.context import SessionContext
-from tardis_machine.session.plan import NormalizedPlan
-from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.publisher_link import PublishedStream
+from tardis_machine.session.live.plan import StreamPlan
+from tardis_machine.session.live.views import LiveViews
+from tardis_machine.session.plan import NormalizedPlan, plan_normalized
+from tardis_machine.sinks.publisher.client import PublishedStream, PublisherClient
 from tardis_machine.telemetry.loggers import get_logger
-from tardis_machine.telemetry.metrics import Metrics, ServerMetrics
+from tardis_machine.telemetry.metrics import Metrics
+from tardis_machine.telemetry.replay_metrics import ServerMetrics
 from tardis_machine.version import __version__
 
 log = get_logger(__name__)
@@ -53,8 +62,10 @@ class Services:
 
     settings: ServerSettings
     session: SessionContext
+    live: LiveViews
     metrics: Metrics
     started_us: int
+    admission: Admission
     publisher: PublisherClient | None = None
     """Takes a copy of normalized streams; None: nothing is published."""
 
@@ -69,7 +80,7 @@ class Services:
         label = names.pop() if len(names) == 1 else "several"
         return StreamMeter(self.metrics.server, route, label)
 
-    def copy(self, transport: str, route: str) -> PublishedStream | None:
+    def copy(self, plan: NormalizedPlan, transport: str, route: str) -> PublishedStream | None:
         """Begin the copy of a stream for the publisher, if anything is published."""
         if self.publisher is None:
             return None
@@ -80,14 +91,31 @@ class Services:
             "route": route,
             "app_version": __version__,
         }
-        return self.publisher.stream(Origin.REPLAY, meta)
+        contents = plan_contents(plan, self.clock())
+        return self.publisher.stream(Origin.REPLAY, meta, contents=contents)
 
     @property
     def session_id(self) -> str:
         """Return an id of this run of the process."""
         return f"{os.getpid()}-{self.started_us}"
 
-    def warn_of_ignored(self, plan: NormalizedPlan) -> None:
+    async def begin(self, request: web.Request) -> None:
+        """Wait for the turn of an admitted request."""
+        if self.admission.is_crowded:
+            limit_unsent(request)
+        await self.session.source.turns.wait()
+
+    def plan(self, requests: Sequence[NormalizedReplayRequest]) -> NormalizedPlan:
+        """Check a normalized request; unknown data types are logged, the API ignores them."""
+        check_normalized_size(requests, self.settings)
+        plan = plan_normalized(requests, self.clock())
+        check_levels(plan, self.settings)
+        self.warn_of_ignored(plan)
+        if plan.empty_types:
+            log.warning("data types that ask for nothing", data_types=plan.empty_types)
+        return plan
+
+    def warn_of_ignored(self, plan: NormalizedPlan | StreamPlan) -> None:
         """Log unknown data types; the API ignores them."""
         if plan.ignored_types:
             log.warning("unknown data types ignored", data_types=plan.ignored_types)

@@ -1,8 +1,13 @@
 """Settings of the server."""
 
 import math
+import ssl
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
+from tardis_machine.buses.tls import file_problems, pair_problems
+from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.numbers import number_text, to_number
 from tardis_machine.model.settings import Secret, option
 
@@ -28,6 +33,8 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 class ServerSettings:
     """Listening address, processes and limits of the server."""
 
+    usual: ClassVar[tuple[str, ...]] = ("host", "port", "workers", "cluster_mode", "token")
+
     host: str = option("127.0.0.1", "Address to bind; 0.0.0.0 listens on all interfaces.")
     port: int = option(
         8000,
@@ -46,6 +53,20 @@ class ServerSettings:
         "Token that clients must send, as `Authorization: Bearer` or `?token=` (default: no "
         "authentication).",
     )
+    allowed_origins: tuple[str, ...] = option(
+        (),
+        "Web pages whose scripts may use the server, such as https://example.org; * for all "
+        "(default: those of this machine).",
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "Host names by which clients may call the server (default: those of this machine on a "
+        "loopback address, otherwise any).",
+    )
+    tls_cert: Path | None = option(
+        None, "Certificate chain (PEM); both ports speak TLS (default: plain text)."
+    )
+    tls_key: Path | None = option(None, "Private key of the certificate (PEM).")
     subscribe_seconds: float = option(
         2.0, "Time /ws-replay waits for subscriptions before the replay starts.", minimum=0
     )
@@ -59,7 +80,53 @@ class ServerSettings:
         "Maximum time a client may read nothing before it is disconnected.",
         minimum=1,
     )
+    request_timeout_seconds: float = option(
+        30.0,
+        "Maximum time from a connection to its first request, and for the body of a request.",
+        minimum=0.1,
+    )
+    max_streams: int = option(
+        1024,
+        "Maximum streams a process serves at once; each entry of a request is one. Further "
+        "requests get 503.",
+        minimum=1,
+    )
     max_head_bytes: int = option(
         1_048_576, "Maximum size of a request line or header field.", minimum=8192
     )
-    max_body_bytes: int = option(16 * 1_048_576, "Maximum size of a request body.", minimum=1024)
+    max_body_bytes: int = option(
+        1_048_576, "Maximum size of a request body, after decompression.", minimum=1024
+    )
+    max_request_entries: int = option(1000, "Maximum entries of one normalized request.", minimum=1)
+    max_request_data_types: int = option(
+        100, "Maximum data types of one entry of a request.", minimum=1
+    )
+    max_request_symbols: int = option(
+        10_000, "Maximum symbols of one request, over all its entries or filters.", minimum=1
+    )
+    max_request_levels: int = option(
+        20_000,
+        "Maximum depth of the book snapshots of one request, added up over all its data types.",
+        minimum=1,
+    )
+
+    def __post_init__(self) -> None:
+        problems = [
+            *pair_problems("tls", self.tls_cert, self.tls_key),
+            *file_problems({"tls-cert": self.tls_cert, "tls-key": self.tls_key}),
+        ]
+        if problems:
+            raise SettingsError(*problems)
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return what both ports encrypt with, None for plain text."""
+        if self.tls_cert is None:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self.tls_cert, self.tls_key)
+        except (ssl.SSLError, OSError) as error:
+            raise SettingsError(
+                f"tls-cert {self.tls_cert} and tls-key {self.tls_key} cannot be used: {error}."
+            ) from error
+        return context

@@ -8,6 +8,8 @@ from contextlib import suppress
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tardis_machine.model.errors import RequestError, TardisMachineError
+from tardis_machine.model.texts import shortened
+from tardis_machine.server.guards.admission import ServerBusyError
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
 from tardis_machine.telemetry.loggers import get_logger
@@ -19,8 +21,8 @@ PIECE_BYTES = 1024 * 1024
 """Written at once, more or less; asyncio moves what a socket does not take to the front after every
 send."""
 
-QUEUED_BYTES = 1024 * 1024
-"""Bytes that may wait for the client before production pauses."""
+CHECKS = 4
+"""How often a client that reads nothing is looked at before it is dropped."""
 
 ANSWER_SECONDS = 1.0
 """How long a peer that has read everything may take to answer a close frame."""
@@ -29,8 +31,6 @@ KERNEL_SECONDS = 1.0
 """How much longer than we the kernel waits for a slow peer."""
 
 _LAST_PING = b"end"
-_SHORTEST_WAIT_SECONDS = 0.001
-_LONGEST_WAIT_SECONDS = 0.05
 
 Handler = Callable[["WebSocket"], Awaitable[str]]
 """Serves a connection and returns the reason of its normal end."""
@@ -101,9 +101,11 @@ class WebSocket:
         """Send each message as one text frame; wait while the peer is slow."""
         # Pings and pongs go out while this waits: a piece never ends inside a frame.
         count = max(1, PIECE_BYTES * len(messages) // (1 + sum(map(len, messages))))
-        for start in range(0, len(messages), count):
-            self._write(text_frames(messages[start : start + count]))
-            await self._drain(QUEUED_BYTES)
+        while messages:
+            self._write(text_frames(messages[:count]))
+            # Queued now: a peer that does not read costs that, and no second copy.
+            messages = messages[count:]
+            await self._drain()
 
     async def close(self, code: int, reason: str) -> None:
         """Send a close frame; end the connection once the peer has read up to it.
@@ -137,14 +139,18 @@ class WebSocket:
         """Run the handler to its end; return the close code and the reason."""
         try:
             reason = await handler(self)
-            await self._drain(0)
+            # From here on, only an empty queue counts as room.
+            self._transport.set_write_buffer_limits(high=0)
+            await self._drain()
             return WSCloseCode.OK, reason
         except WebSocketRefusedError as refusal:
             return refusal.code, refusal.reason
         except ConnectionError:
             raise
+        except ServerBusyError as error:
+            return WSCloseCode.TRY_AGAIN_LATER, str(error)
         except TardisMachineError as error:
-            log.warning("websocket request failed", error=str(error))
+            log.warning("websocket request failed", error=shortened(str(error), 2000))
             return WSCloseCode.INTERNAL_ERROR, f"Error: {error}"
         except Exception as error:
             log.exception("websocket request failed")
@@ -175,18 +181,26 @@ class WebSocket:
                 with suppress(ConnectionError):
                     self._write(ping_frame(b""))
 
-    async def _drain(self, limit: int) -> None:
-        """Wait until at most `limit` bytes are queued; drop a peer that accepts none for long."""
-        pause = _SHORTEST_WAIT_SECONDS
-        queued = self._queued_bytes()
-        silent_seconds = 0.0
-        while queued > limit:
-            await asyncio.sleep(pause)
+    async def _drain(self) -> None:
+        """Wait until the queue has room; drop a peer that takes nothing from it for long."""
+        if not self.request.protocol.writing_paused:
+            return
+        # A task, because cancelling the wait itself would end it for every other who waits.
+        room = asyncio.ensure_future(self.request.writer.drain())
+        try:
+            await self._wait_for_room(room)
+        finally:
+            room.cancel()
+
+    async def _wait_for_room(self, room: asyncio.Future[None]) -> None:
+        silent, queued = 0, self._queued_bytes()
+        pause_seconds = self._settings.slow_client_seconds / CHECKS
+        while not (await asyncio.wait([room], timeout=pause_seconds))[0]:
             before, queued = queued, self._queued_bytes()
-            silent_seconds = 0.0 if queued < before else silent_seconds + pause
-            if silent_seconds > self._settings.slow_client_seconds:
+            silent = 0 if queued < before else silent + 1
+            if silent >= CHECKS:
                 raise SlowClientError("the client read no data for slow-client-seconds")
-            pause = min(pause * 2, _LONGEST_WAIT_SECONDS)
+        room.result()
 
     def _queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size()

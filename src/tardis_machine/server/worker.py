@@ -5,9 +5,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from aiohttp import web
-
-from tardis_machine.server.listeners import open_runners
+from tardis_machine.server.listeners import Port, open_ports
 from tardis_machine.server.services import Services
 from tardis_machine.server.workers import HTTP, READY
 from tardis_machine.telemetry.loggers import get_logger
@@ -22,15 +20,14 @@ async def serve_passed_connections(
 ) -> None:
     """Serve the connections the parent passes, until it closes the channel."""
     channel.setblocking(False)
-    async with open_runners(services) as (http, ws), asyncio.TaskGroup() as tasks:
+    async with open_ports(services) as (http, ws), asyncio.TaskGroup() as tasks:
         report = tasks.create_task(_report(channel, share_metrics, http, ws))
         # From the first request on, any worker answers for all.
         share_metrics()
         await asyncio.get_running_loop().sock_sendall(channel, READY)
         while passed := await _receive(channel):
             port, connection = passed
-            runner = http if port == HTTP else ws
-            tasks.create_task(_adopt(connection, runner))
+            tasks.create_task((http if port == HTTP else ws).adopt(connection))
         report.cancel()
 
 
@@ -59,21 +56,15 @@ async def _receive(channel: socket.socket) -> tuple[bytes, socket.socket] | None
         loop.remove_reader(channel)
 
 
-async def _adopt(connection: socket.socket, runner: web.AppRunner) -> None:
-    assert runner.server is not None
-    connection.setblocking(False)
-    await asyncio.get_running_loop().connect_accepted_socket(runner.server, connection)
-
-
 async def _report(
-    channel: socket.socket, share_metrics: Callable[[], object], *runners: web.AppRunner
+    channel: socket.socket, share_metrics: Callable[[], object], *ports: Port
 ) -> None:
     """Report open connections to the parent, and metrics to the other workers."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(REPORT_SECONDS)
         share_metrics()
-        load = sum(len(runner.server.connections) for runner in runners if runner.server)
+        load = sum(port.load for port in ports)
         # The receiving task notices when the parent has exited.
         with suppress(ConnectionError):
             await loop.sock_sendall(channel, str(load).encode())

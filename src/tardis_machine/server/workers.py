@@ -1,9 +1,9 @@
 """Several processes behind one pair of ports.
 
 The parent accepts connections and passes each to a worker over a Unix socket. Members of a
-`/ws-replay` session must meet in one process, so the parent looks at the head of WebSocket requests
-(without consuming it) and chooses by session; everything else goes to the least loaded worker. A
-worker that dies is started again.
+`/ws-replay` session must meet in one process, and so must all clients of live streams, which share
+feeds: the parent looks at the head of WebSocket requests (without consuming it) and chooses by
+session; everything else goes to the least loaded worker. A worker that dies is started again.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.process import worker_deaths
 
 log = get_logger(__name__)
+
+STREAM_PATH = "/ws-stream-normalized"
 
 HTTP, WS = b"h", b"w"
 """First byte of a passed connection: which port it came in on."""
@@ -168,7 +170,11 @@ async def listen_with_workers(
             try:
                 await workers.wait_until_ready()
                 # The ports close before the workers stop, so that no client waits for a response.
-                async with _accepting(ws, WS, workers), _accepting(http, HTTP, workers):
+                is_encrypted = settings.tls_cert is not None
+                async with (
+                    _accepting(ws, WS, workers, is_encrypted=is_encrypted),
+                    _accepting(http, HTTP, workers),
+                ):
                     yield
             finally:
                 for task in running:
@@ -176,36 +182,46 @@ async def listen_with_workers(
 
 
 @asynccontextmanager
-async def _accepting(listener: socket.socket, port: bytes, workers: Workers) -> AsyncIterator[None]:
+async def _accepting(
+    listener: socket.socket, port: bytes, workers: Workers, *, is_encrypted: bool = False
+) -> AsyncIterator[None]:
     """Accept connections while the body runs, then close the port."""
     with listener:
         async with asyncio.TaskGroup() as tasks:
-            accept = tasks.create_task(_accept(listener, port, workers))
+            accept = tasks.create_task(_accept(listener, port, workers, is_encrypted=is_encrypted))
             try:
                 yield
             finally:
                 accept.cancel()
 
 
-async def _accept(listener: socket.socket, port: bytes, workers: Workers) -> None:
+async def _accept(
+    listener: socket.socket, port: bytes, workers: Workers, *, is_encrypted: bool
+) -> None:
     """Accept connections and pass them on, none waiting for another."""
     listener.setblocking(False)
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as tasks:
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, address = await loop.sock_accept(listener)
             except OSError as error:
                 # Too many open files, or the client closed the connection before it was accepted.
                 log.warning("accept failed", error=str(error))
                 await asyncio.sleep(BUSY_SECONDS)
                 continue
-            tasks.create_task(_dispatch(connection, port, workers))
+            # What is encrypted hides its session; members mostly come from one address.
+            client = address[0] if is_encrypted else None
+            tasks.create_task(_dispatch(connection, port, workers, client))
 
 
-async def _dispatch(connection: socket.socket, port: bytes, workers: Workers) -> None:
+async def _dispatch(
+    connection: socket.socket, port: bytes, workers: Workers, client: str | None
+) -> None:
     with connection:
-        session = await _peek_session(connection) if port == WS else None
+        session = client
+        if port == WS and client is None:
+            session = await _peek_session(connection)
         await workers.hand_over(connection, port, session)
 
 
@@ -223,6 +239,9 @@ async def _peek_session(connection: socket.socket, seconds: float = PEEK_SECONDS
 def _session_of(request_line: str) -> str | None:
     words = request_line.split(" ")
     target = urlsplit(words[1] if len(words) > 1 else "")
+    if target.path.lower() == STREAM_PATH:
+        # Live feeds are shared, so that all their clients meet in one process.
+        return STREAM_PATH
     if target.path.lower() != "/ws-replay":
         return None
     return parse_qs(target.query).get("session", [None])[0]

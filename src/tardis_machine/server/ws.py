@@ -1,25 +1,57 @@
-"""`/ws-replay-normalized`: one JSON text frame per record."""
+"""`/ws-replay-normalized` and `/ws-stream-normalized`: one JSON text frame per record."""
 
 from contextlib import aclosing
 
-from tardis_machine.server.options import parse_normalized_options
+from aiohttp import WSCloseCode
+
+from tardis_machine.server.options import parse_normalized_options, parse_stream_options
 from tardis_machine.server.services import Services
-from tardis_machine.server.websocket import WebSocket
-from tardis_machine.session.plan import plan_normalized
+from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
+from tardis_machine.session.live.plan import plan_stream
+from tardis_machine.session.live.stream import LiveClient, SlowConsumerError, TooManyFailuresError
 from tardis_machine.session.response import client_body
 
 ROUTE = "/ws-replay-normalized"
+STREAM_ROUTE = "/ws-stream-normalized"
 
 
 async def replay_normalized(websocket: WebSocket, services: Services) -> str:
     """Send the records a client asked for."""
     options = websocket.request.query.get("options")
-    plan = plan_normalized(parse_normalized_options(options), services.clock())
-    services.warn_of_ignored(plan)
-    copy = services.copy("ws", ROUTE)
-    async with aclosing(client_body(plan, services.session, copy)) as chunks:
-        with services.meter(ROUTE, plan.exchanges) as meter:
+    plan = services.plan(parse_normalized_options(options))
+    with (
+        services.admission.admit_more(len(plan.entries)),
+        services.meter(ROUTE, plan.exchanges) as meter,
+    ):
+        copy = services.copy(plan, "ws", ROUTE)
+        async with aclosing(client_body(plan, services.session, copy)) as chunks:
             async for count, body in chunks:
                 meter.sent(count, len(body))
-                await websocket.send(body.splitlines())
+                sending = websocket.send(body.splitlines())
+                # A client that does not read costs what is queued, and no second copy.
+                del body
+                await sending
     return "WS replay-normalized finished"
+
+
+async def stream_normalized(websocket: WebSocket, services: Services) -> str:
+    """Send what exchanges send now, until the client leaves."""
+    options = websocket.request.query.get("options")
+    environment = services.live.source.settings.exchange_environment
+    plan = plan_stream(parse_stream_options(options), environment)
+    services.warn_of_ignored(plan)
+    try:
+        async with aclosing(LiveClient(plan, services.live).chunks()) as chunks:
+            with services.meter(STREAM_ROUTE, plan.exchanges) as meter:
+                async for ready in chunks:
+                    lines = [line for chunk in ready for line in chunk.lines]
+                    meter.sent(len(lines), sum(map(len, lines)))
+                    await websocket.send(lines)
+    except TooManyFailuresError as error:
+        raise WebSocketRefusedError(WSCloseCode.INTERNAL_ERROR, str(error)) from error
+    except SlowConsumerError as error:
+        websocket.was_too_slow = True
+        raise WebSocketRefusedError(
+            WSCloseCode.POLICY_VIOLATION, "Too much backpressure"
+        ) from error
+    return "WS stream-normalized finished"

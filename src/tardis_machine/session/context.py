@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 from tardis_machine.model.time import Clock
 from tardis_machine.sources.archive import ArchiveSource
-from tardis_machine.telemetry.metrics import Metrics, ReplayMetrics
+from tardis_machine.telemetry.metrics import Metrics
+from tardis_machine.telemetry.replay_metrics import ReplayMetrics
 
 
 @dataclass(frozen=True)

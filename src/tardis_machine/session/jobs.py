@@ -1,57 +1,37 @@
 """Replays that are published without a client, and continue where they stopped.
 
-Mappers need what came since the day's first snapshot, so a job that continues maps the UTC day of
-its last settled minute again from its start, and publishes what follows that minute.
+A job that continues maps the UTC day of its last settled minute again, and publishes what follows
+that minute. Ordinals count the records of one local time, and no local time is in two minutes: they
+are those of a job that was not interrupted.
 """
 
 import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
 import msgspec
 
-from tardis_machine.model.data_types import check_data_types
+from tardis_machine.bronze.content import Content
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.ndjson import encode_lines
-from tardis_machine.model.records import Record
-from tardis_machine.model.requests import NormalizedReplayRequest
-from tardis_machine.model.time import DAY_US, floor_minute, us_text
+from tardis_machine.model.time import floor_minute, us_text
 from tardis_machine.session.context import SessionContext
-from tardis_machine.session.plan import NormalizedPlan, plan_normalized
+from tardis_machine.session.orders import JobPlan, ReplayOrder
 from tardis_machine.session.response import control_errors
 from tardis_machine.session.run import client_records
-from tardis_machine.sinks.publisher_link import PublishedStream
+from tardis_machine.session.silent_symbols import SilentSymbols, TellSilent
+from tardis_machine.sinks.publisher.client import PublishedStream
 
-
-class ReplayOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One replay of a job."""
-
-    exchange: str
-    data_types: tuple[str, ...]
-    start: str = msgspec.field(name="from")
-    end: str = msgspec.field(name="to")
-    symbols: tuple[str, ...] = ()
-
-    def plan(self, now_us: int, start_us: int | None = None) -> NormalizedPlan:
-        """Check the replay, and plan it from its start or from a later time."""
-        check_data_types(self.data_types)
-        request = NormalizedReplayRequest(
-            exchange=self.exchange,
-            symbols=list(self.symbols) or None,
-            start=self.start if start_us is None else us_text(start_us),
-            end=self.end,
-            data_types=list(self.data_types),
-        )
-        return plan_normalized([request], now_us)
+_MINUTE_CHARS = len("2024-03-01T00:00")
 
 
 class ReplayProgress(msgspec.Struct):
     """How far a replay is published for certain."""
 
     settled_us: int = 0
-    """Everything before this minute is delivered or safe on disk."""
+    """Everything before this minute is in the log, and flushed to disk."""
     is_done: bool = False
 
 
@@ -130,14 +110,14 @@ class JobRun:
     Args:
         state: where to begin.
         context: what plans run with.
-        open_stream: begins a stream to the publisher.
+        open_stream: begins a stream to the publisher, of records that are made as it is told.
     """
 
     def __init__(
         self,
         state: JobState,
         context: SessionContext,
-        open_stream: Callable[[], PublishedStream],
+        open_stream: Callable[[Mapping[str, Content]], PublishedStream],
     ) -> None:
         self.state = state
         self._context = context
@@ -145,65 +125,70 @@ class JobRun:
         self._open_stream = open_stream
         self._streams: dict[int, PublishedStream] = {}
         self._finished: set[int] = set()
-        self._bounds_us = (0, 1)
+        self._current: JobPlan | None = None
         self.records = 0
         self.position_us = 0
+        self.silent: list[SilentSymbols] = []
+        """Symbols that never came, of replays that were run from their start."""
 
     @property
     def share(self) -> float:
         """Return which share of all replays was read."""
-        start_us, end_us = self._bounds_us
         done = sum(progress.is_done for progress in self.state.progress)
-        current = (self.position_us - start_us) / max(1, end_us - start_us)
-        return min(1.0, (done + max(0.0, min(1.0, current))) / len(self.state.orders))
+        return min(1.0, (done + self._current_share) / len(self.state.orders))
+
+    @property
+    def is_warming_up(self) -> bool:
+        """Say whether what is read comes before what is published."""
+        return self._current is not None and self.position_us < self._current.publish_from_us
+
+    @property
+    def _current_share(self) -> float:
+        if self._current is None:
+            return 0.0
+        start_us, end_us = self._current.range.start_us, self._current.range.end_us
+        return max(0.0, min(1.0, (self.position_us - start_us) / (end_us - start_us)))
 
     async def run(self) -> None:
-        """Publish what is left of every replay, and wait until all of it is settled."""
+        """Publish what is left of every replay."""
         for number, order in enumerate(self.state.orders):
             if not self.state.progress[number].is_done:
                 await self._replay(number, order)
-        for stream in self._streams.values():
-            await stream.wait_until_settled()
 
-    def note_progress(self) -> None:
-        """Bring the state up to what is settled by now."""
+    async def note_progress(self) -> None:
+        """Flush what was published to disk, and bring the state up to it."""
         for number, stream in self._streams.items():
+            is_finished = number in self._finished
+            await stream.save()
             progress = self.state.progress[number]
-            progress.settled_us = max(progress.settled_us, floor_minute(stream.settled_mark))
-            progress.is_done = number in self._finished and stream.is_settled
+            progress.settled_us = max(progress.settled_us, floor_minute(stream.saved_mark))
+            progress.is_done = is_finished
 
     async def _replay(self, number: int, order: ReplayOrder) -> None:
-        settled_us = self.state.progress[number].settled_us
-        plan = order.plan(self._clock())
-        (entry,) = plan.entries
-        self._bounds_us = entry.range.start_us, entry.range.end_us
-        if settled_us:
-            day_us = settled_us - settled_us % DAY_US
-            plan = order.plan(self._clock(), max(day_us, entry.range.start_us))
-        stream = self._streams[number] = self._open_stream()
+        job = order.plan(self._clock(), self.state.progress[number].settled_us)
+        self._current, self.position_us = job, job.range.start_us
+        stream = self._streams[number] = self._open_stream(job.contents)
         try:
-            await self._publish(plan, stream, us_text(settled_us) if settled_us else "")
+            # Before the place where a job continues, its symbols may have come.
+            continues = self.state.progress[number].settled_us > 0
+            await self._publish(job, stream, None if continues else self.silent.append)
             self._finished.add(number)
         except Exception as error:
-            await stream.publish(encode_lines(control_errors(plan, error, self._clock)))
+            await stream.publish(encode_lines(control_errors(job.plan, error, self._clock)))
             raise
         finally:
             stream.close()
 
-    async def _publish(self, plan: NormalizedPlan, stream: PublishedStream, after: str) -> None:
-        """Publish the records from one time on."""
-        unseen: list[Record] = []
-        async with aclosing(client_records(plan, self._context, unseen.append)) as chunks:
-            async for records in chunks:
-                await self._send(unseen, stream, after)
-                unseen.clear()
-                self.position_us = records[-1].local_time_us
-                await self._send(records, stream, after)
-        await self._send(unseen, stream, after)
-
-    async def _send(self, records: Sequence[Record], stream: PublishedStream, after: str) -> None:
-        if after:
-            records = [record for record in records if record.local_timestamp >= after]  # type: ignore[attr-defined]
-        if records:
-            await stream.publish(encode_lines(records), self.position_us)
-            self.records += len(records)
+    async def _publish(
+        self, job: JobPlan, stream: PublishedStream, tell: TellSilent | None
+    ) -> None:
+        """Publish the records from one minute on."""
+        # Texts of a minute begin with it, however many digits their seconds have.
+        minute = us_text(job.publish_from_us)[:_MINUTE_CHARS]
+        async with aclosing(client_records(job.plan, self._context, on_silent=tell)) as chunks:
+            async for mapped in chunks:
+                self.position_us = mapped[-1].local_time_us
+                records = [record for record in mapped if record.local_timestamp >= minute]  # type: ignore[attr-defined]
+                if records:
+                    await stream.publish(encode_lines(records), self.position_us)
+                    self.records += len(records)

@@ -9,7 +9,9 @@ from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.time import Clock, parse_us
-from tardis_machine.telemetry.metrics import ReplayCounters
+from tardis_machine.sources.recording.mapping import RecordedMapper
+from tardis_machine.sources.recording.markers import MARK
+from tardis_machine.telemetry.replay_metrics import ReplayCounters
 
 
 class SegmentMapper:
@@ -34,12 +36,23 @@ class SegmentMapper:
         self._with_disconnects = with_disconnects
         self._normalizer: Normalizer | None = None
         self._last_line = b""
+        self._recorded: RecordedMapper | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Say whether the lines are a recording of our own, whose losses are records here."""
+        return self._recorded is not None
 
     def map_chunk(self, data: bytes, emit: Emit) -> None:
         """Emit the records of a chunk of whole lines."""
         lines = data.split(b"\n")
         lines.pop()
-        if data.startswith(b"\n") or b"\n\n" in data:
+        if self._recorded is not None or MARK in data:
+            self._recorded = self._recorded or RecordedMapper(
+                self._exchange, self._source_types, self._counters
+            )
+            self._recorded.map_lines(lines, emit)
+        elif data.startswith(b"\n") or b"\n\n" in data:
             self._map_with_gaps(lines, emit)
         elif lines:
             self._map_run(lines, emit)

@@ -4,7 +4,6 @@ Checks run in the order that gives the texts existing clients match on: data typ
 first, then exchange, dates and filters.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,12 +22,14 @@ from tardis_machine.model.data_types import (
     PLAIN_TYPES,
     ComputedSpec,
     computed_specs,
+    empty_types,
     output_type,
     source_types,
 )
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.records import (
     RECORD_TYPES,
+    EncodedBookChange,
     EncodedBookSnapshot,
     Record,
 )
@@ -37,15 +38,19 @@ from tardis_machine.model.requests import (
     NormalizedReplayRequest,
     ReplayRange,
     ReplayRequest,
+    as_client_wrote,
     check_exchange,
     check_filters,
     check_range,
 )
+from tardis_machine.model.texts import shortened
 
 DEFAULT_WAIT_MINUTES = 30
 """How long after its time data is taken to be available, when a client asks to wait."""
 
+MAX_SPEED = 1e9
 MIN_WAIT_MINUTES = 6
+MAX_WAIT_MINUTES = 1440
 
 
 class ArchiveOptions(msgspec.Struct, frozen=True):
@@ -87,9 +92,14 @@ class EntryPlan(msgspec.Struct, frozen=True, kw_only=True):
     symbols: frozenset[str] | None
     """Symbols of records that pass; None for all."""
 
+    asked_symbols: tuple[str, ...] = ()
+    """Symbols as the client wrote them."""
+
     with_disconnects: bool = False
     is_exact: bool = False
     trim_levels: bool = False
+    starts_over_daily: bool = False
+    """Every 00:00 UTC begins with fresh mappers and computed types."""
 
 
 class OutputFilter(msgspec.Struct, frozen=True):
@@ -122,6 +132,9 @@ class NormalizedPlan(msgspec.Struct, frozen=True, kw_only=True):
     ignored_types: tuple[str, ...] = ()
     """Unknown names: the server ignores them, with a warning."""
 
+    empty_types: tuple[str, ...] = ()
+    """Names that ask for nothing, such as `trade_bar_0s`."""
+
     speed: float | None = None
 
     @property
@@ -132,6 +145,7 @@ class NormalizedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 _RECORD_CLASSES: dict[str, tuple[type[Record], ...]] = {
     **{name: (record_class,) for name, record_class in RECORD_TYPES.items()},
+    "book_change": (RECORD_TYPES["book_change"], EncodedBookChange),
     "book_snapshot": (RECORD_TYPES["book_snapshot"], EncodedBookSnapshot),
     "disconnect": (Disconnect,),
     "error": (FeedError,),
@@ -156,9 +170,10 @@ def plan_raw(request: ReplayRequest) -> RawPlan:
 
 def plan_normalized(requests: Sequence[NormalizedReplayRequest], now_us: int) -> NormalizedPlan:
     """Check every entry of a normalized request."""
-    names = [_check_data_types(request.data_types) for request in requests]
+    names = [check_type_names(request.data_types) for request in requests]
     computed = [
-        _check_entry_types(request, types) for request, types in zip(requests, names, strict=True)
+        check_entry_types(request.exchange, types)
+        for request, types in zip(requests, names, strict=True)
     ]
     return NormalizedPlan(
         entries=tuple(
@@ -166,7 +181,8 @@ def plan_normalized(requests: Sequence[NormalizedReplayRequest], now_us: int) ->
             for request, types, specs in zip(requests, names, computed, strict=True)
         ),
         output=output_filter(requests),
-        ignored_types=tuple(name for types in names for name in types if not _is_known_type(name)),
+        ignored_types=tuple(name for types in names for name in types if not is_known_type(name)),
+        empty_types=tuple(name for types in names for name in empty_types(types)),
         speed=_common_speed(requests),
     )
 
@@ -182,20 +198,20 @@ def output_filter(requests: Sequence[Any]) -> OutputFilter:
     )
 
 
-def _check_data_types(value: Any) -> tuple[str, ...]:
+def check_type_names(value: Any) -> tuple[str, ...]:
+    """Return the data types of an entry as names."""
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise RequestError(
-            f'Invalid "dataTypes" argument: {value}. Please provide array of data type strings.'
+            f'Invalid "dataTypes" argument: {shortened(str(value))}. '
+            "Please provide array of data type strings."
         )
     return tuple(value)
 
 
-def _check_entry_types(
-    request: NormalizedReplayRequest, names: Sequence[str]
-) -> tuple[ComputedSpec, ...]:
+def check_entry_types(exchange: Any, names: Sequence[str]) -> tuple[ComputedSpec, ...]:
     """Check that the exchange has mappers for what was asked, and parse computed types."""
     sources = source_types(names)
-    check_supported(request.exchange, sources)
+    check_supported(exchange, sources)
     specs = tuple(computed_specs(names))
     if not sources:
         raise RequestError("Can't normalize data without any normalizers provided")
@@ -211,7 +227,7 @@ def _plan_entry(
     exchange = REGISTRY[check_exchange(request.exchange, tuple(REGISTRY))]
     is_exact = request.exact_range is True
     range_ = check_range(request.start, request.end, is_exact=is_exact)
-    symbols = _check_symbols(request.symbols)
+    symbols = check_symbols(request.symbols)
     sources = source_types(names)
     parts = tuple(
         Segment(part, replay_filters(exchange, sources, symbols, part.start_us, now_us))
@@ -226,18 +242,21 @@ def _plan_entry(
         segments=parts,
         computed=specs,
         symbols=accepted_symbols(symbols, native),
+        asked_symbols=symbols or (),
         with_disconnects=request.with_disconnect_messages is True,
         is_exact=is_exact,
         trim_levels=request.trim_levels is True,
     )
 
 
-def _check_symbols(value: Any) -> tuple[str, ...] | None:
+def check_symbols(value: Any) -> tuple[str, ...] | None:
+    """Return the symbols of an entry, None for all."""
     if value is None:
         return None
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise RequestError(
-            f'Invalid "symbols" argument: {value}. Please provide array of symbol strings.'
+            f'Invalid "symbols" argument: {shortened(str(value))}. '
+            "Please provide array of symbol strings."
         )
     return tuple(value)
 
@@ -248,6 +267,11 @@ def _archive_options(request: ReplayRequest | NormalizedReplayRequest) -> Archiv
     if wait is True:
         minutes = DEFAULT_WAIT_MINUTES
     elif isinstance(wait, int | float) and wait:
+        if not wait <= MAX_WAIT_MINUTES:
+            raise RequestError(
+                f'Invalid "waitWhenDataNotYetAvailable" argument: {as_client_wrote(wait)}. Please '
+                f"provide true, or a number of minutes up to {MAX_WAIT_MINUTES}."
+            )
         minutes = max(float(wait), MIN_WAIT_MINUTES)
     return ArchiveOptions(request.api_key, request.auto_cleanup is True, minutes)
 
@@ -255,10 +279,10 @@ def _archive_options(request: ReplayRequest | NormalizedReplayRequest) -> Archiv
 def _check_speed(value: Any) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_SPEED:
         raise RequestError(
-            f'Invalid "speed" argument: {value}. '
-            "Please provide a number above 0: 1 is recorded speed, 2 twice as fast."
+            f'Invalid "speed" argument: {shortened(str(value))}. Please provide a number above 0, '
+            "up to a billion: 1 is recorded speed, 2 twice as fast."
         )
     return float(value)
 
@@ -273,5 +297,6 @@ def _common_speed(requests: Sequence[NormalizedReplayRequest]) -> float | None:
     return speeds.pop() if speeds else None
 
 
-def _is_known_type(name: str) -> bool:
+def is_known_type(name: str) -> bool:
+    """Say whether a name is that of a data type."""
     return name in PLAIN_TYPES or name == "disconnect" or output_type(name) != name

@@ -1,6 +1,13 @@
 """Records for Python callers: one by one on the outside, chunk by chunk inside."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Sequence,
+)
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -8,7 +15,7 @@ from typing import Self
 from tardis_machine.computed.combine import Merger, local_keys
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import ComputedSpec
-from tardis_machine.model.records import EncodedBookSnapshot, Record
+from tardis_machine.model.records import Record, decoded
 
 
 class RecordStream:
@@ -30,12 +37,12 @@ class RecordStream:
             chunk = await anext(self._chunks)
             chunk.reverse()
             self._ready = chunk
-        return _plain(self._ready.pop())
+        return decoded(self._ready.pop())
 
     async def chunks(self) -> AsyncIterator[list[Record]]:
         """Yield lists of records, about as many as 256 KiB of raw data hold."""
         async for chunk in self._chunks:
-            yield [_plain(record) for record in chunk]
+            yield [decoded(record) for record in chunk]
 
     async def aclose(self) -> None:
         """Stop, and release what the stream reads from."""
@@ -51,10 +58,6 @@ class RecordStream:
         traceback: TracebackType | None,
     ) -> None:
         await self.aclose()
-
-
-def _plain(record: Record) -> Record:
-    return record.decoded() if isinstance(record, EncodedBookSnapshot) else record
 
 
 async def computed_chunks(
@@ -82,8 +85,12 @@ async def combined_chunks(
 
 async def merged_chunks(
     streams: Sequence[AsyncIterator[list[Record]]],
+    pause: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[list[Record], None]:
-    """Merge streams of chunks by local time; all are primed before the first output."""
+    """Merge streams of chunks by local time; all are primed before the first output.
+
+    `pause` lets others run while many streams are read.
+    """
     merger: Merger[Record, str] = Merger(len(streams))
     while not merger.is_done:
         while (index := merger.needs()) is not None:
@@ -92,6 +99,8 @@ async def merged_chunks(
                 merger.finish(index)
             else:
                 merger.offer(index, chunk, local_keys(chunk))
+            if pause is not None:
+                await pause()
         released = merger.take()
         if released:
             yield released

@@ -1,21 +1,30 @@
 """Recorded data of the tardis.dev archive, slice by slice, through the cache."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Iterable
-from contextlib import aclosing
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.model.requests import Filter, ReplayRange
+from tardis_machine.sources.cache import own_cache
 from tardis_machine.sources.context import ArchiveContext, Timing
-from tardis_machine.sources.data_api import DataApi, open_session
+from tardis_machine.sources.data_api import DataApi
 from tardis_machine.sources.limits import RequestLimiter
 from tardis_machine.sources.prefetch import Prefetch
+from tardis_machine.sources.recorded_slices import SpanReader, WaitingReaders
 from tardis_machine.sources.replay import Replay, ReplayOptions
 from tardis_machine.sources.settings import ArchiveSettings
-from tardis_machine.telemetry.metrics import ArchiveMetrics, Metrics
+from tardis_machine.sources.slices import PIECE_BYTES, SMALL_PIECE_BYTES
+from tardis_machine.sources.turns import Turns
+from tardis_machine.telemetry.metrics import Metrics
+from tardis_machine.telemetry.replay_metrics import ArchiveMetrics
+
+ALL_PIECES_BYTES = 8 * PIECE_BYTES
+"""Pieces of all streams together, more or less: few streams are read in large ones, which is
+fastest, many in small ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +49,21 @@ class ArchiveSource:
         metrics: ArchiveMetrics | None = None,
         limiter: RequestLimiter | None = None,
         timing: Timing | None = None,
+        recordings: Path | None = None,
     ) -> None:
+        """Open nothing yet; `recordings` is a directory of own recordings, which come first."""
         self.settings = settings
+        self._recordings = recordings
         self._context = ArchiveContext(settings, metrics or Metrics().archive, timing or Timing())
+        self.turns = Turns()
+        """Streams of this process wait here before they work on their next chunk."""
+        self._open_streams = 0
+        self._waiting = WaitingReaders()
         self._limiter = limiter or RequestLimiter(settings.max_concurrent_requests)
 
     async def __aenter__(self) -> Self:
-        self._session = open_session(self.settings)
-        self._api = DataApi(self._context, self._session, self._limiter)
+        own_cache(self.settings.cache_dir)
+        self._api = DataApi(self._context, self._limiter)
         return self
 
     async def __aexit__(
@@ -56,7 +72,7 @@ class ArchiveSource:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._session.close()
+        await self._api.close()
 
     async def lines(
         self,
@@ -90,16 +106,26 @@ class ArchiveSource:
             auto_cleanup=auto_cleanup,
             wait_minutes=wait_minutes,
         )
-        replay = Replay(self._context, self._api, options)
+        replay = Replay(self._context, self._api, options, self._recordings)
+        self._open_streams += 1
         try:
             async with Prefetch(replay.produce, self.settings.max_slices_ahead) as ahead:
                 async for ready in ahead:
                     needs_local_filter = replay.needs_local_filter(ready)
-                    async with aclosing(replay.pieces(ready)) as pieces:
-                        async for piece in pieces:
-                            yield SliceChunk(piece, needs_local_filter)
-                            # Downloads and other readers get their turn after every chunk.
-                            await asyncio.sleep(0)
+                    reader = SpanReader(ready, self._piece_bytes, replay.repaired, self.turns)
+                    await self.turns.wait()
+                    with closing(reader):
+                        while await reader.advance():
+                            with self._waiting.waiting(reader):
+                                # No name for it here: who waits for a slow client holds it.
+                                yield SliceChunk(reader.take(), needs_local_filter)
+                                await self.turns.wait()
                     replay.release(ready)
         finally:
+            self._open_streams -= 1
             replay.close()
+
+    @property
+    def _piece_bytes(self) -> int:
+        share = ALL_PIECES_BYTES // self._open_streams
+        return min(PIECE_BYTES, max(SMALL_PIECE_BYTES, share))

@@ -4,9 +4,12 @@
 UTC. A file appears under its name only when it is complete.
 """
 
+import os
 import re
 import secrets
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,13 +18,16 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from tardis_machine.exchanges.filters import filters_hash
+from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import MINUTE_US, ms_text
+from tardis_machine.model.user_folders import cache_folder
 
 MAX_SLICE_MINUTES = 10
 """The data API serves no longer slices."""
 
 HOUR_US = 60 * MINUTE_US
+PRIVATE = 0o700
 _SLICE_NAME = re.compile(r"(\d\d)(?:\.size-([1-9]\d*))?\.json\.(zst|gz)", re.ASCII)
 # A range is planned front to back, and a slice may start in the hour before.
 _KEPT_HOURS = 4
@@ -152,6 +158,36 @@ def minute_path(us: int) -> str:
     """Return the relative path of a minute: `2019/06/01/00/05`."""
     text = ms_text(us // 1000)
     return f"{text[:4]}/{text[5:7]}/{text[8:10]}/{text[11:13]}/{text[14:16]}"
+
+
+def own_cache(cache_dir: Path) -> None:
+    """Make the user's cache folder, for the user alone, and refuse one made by somebody else.
+
+    A folder that was chosen is taken as it is, unless anybody could have made it: one in a shared
+    temp folder.
+
+    Raises:
+        SettingsError: it belongs to another user.
+    """
+    is_default = cache_dir == cache_folder()
+    with suppress(OSError):
+        # Without the right to do that, the first slice that is stored says so.
+        if is_default:
+            cache_dir.mkdir(parents=True, exist_ok=True)
+        found = cache_dir.stat()
+        is_shared = cache_dir.absolute().parent.stat().st_mode & stat.S_IWOTH
+        if (is_default or is_shared) and found.st_uid not in (0, os.geteuid()):
+            raise SettingsError(
+                f"cache-dir {cache_dir} belongs to another user (uid {found.st_uid}), who could "
+                "put false data there. Choose a folder of your own with --cache-dir."
+            )
+        if is_default and stat.S_IMODE(found.st_mode) != PRIVATE:
+            cache_dir.chmod(PRIVATE)
+
+
+def shared_cache() -> Path:
+    """Return where tardis-machine and the version before keep slices if not told otherwise."""
+    return Path(tempfile.gettempdir()) / ".tardis-cache"
 
 
 def clear_cache(

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from tardis_machine.model.time import Clock
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.telemetry.clock import system_clock
-from tardis_machine.telemetry.metrics import ArchiveMetrics
+from tardis_machine.telemetry.replay_metrics import ArchiveMetrics
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 

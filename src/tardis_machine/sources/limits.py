@@ -94,6 +94,8 @@ class Retries:
                 log.warning(
                     "data API request failed; retrying",
                     attempt=number,
+                    max_attempts=self._settings.max_attempts,
+                    reason=failure.reason,
                     pause_seconds=round(pause_seconds, 1),
                     error=str(failure),
                     **fields,

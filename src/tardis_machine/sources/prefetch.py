@@ -2,10 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
+
+READY_AHEAD = 8
+"""Results that took no time and wait for their consumer; more of them would gain nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready(Generic[T]):
+    """A result that was there at once."""
+
+    result: T
 
 
 class Prefetch(Generic[T]):
@@ -18,8 +29,9 @@ class Prefetch(Generic[T]):
 
     def __init__(self, produce: "Callable[[Prefetch[T]], Awaitable[None]]", max_ahead: int) -> None:
         self._produce = produce
-        self._slots: asyncio.Queue[asyncio.Future[T] | BaseException | None]
+        self._slots: asyncio.Queue[asyncio.Future[T] | _Ready[T] | BaseException | None]
         self._slots = asyncio.Queue(max_ahead)
+        self._room = asyncio.Semaphore(READY_AHEAD)
 
     async def __aenter__(self) -> Self:
         self._runner = asyncio.create_task(self._run(), name="prefetch")
@@ -45,6 +57,9 @@ class Prefetch(Generic[T]):
                 raise StopAsyncIteration
             if isinstance(slot, BaseException):
                 raise slot
+            if isinstance(slot, _Ready):
+                self._room.release()
+                return slot.result
             await asyncio.wait([slot])
             # A cancelled slot is the victim of a failure, which then is next in the queue.
             if not slot.cancelled():
@@ -52,9 +67,8 @@ class Prefetch(Generic[T]):
 
     async def put(self, result: T) -> None:
         """Add a result, after waiting for room."""
-        slot: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        slot.set_result(result)
-        await self._slots.put(slot)
+        await self._room.acquire()
+        await self._slots.put(_Ready(result))
 
     async def start(self, work: Coroutine[Any, Any, T]) -> None:
         """Start work whose result comes next, then wait for room."""

@@ -1,25 +1,26 @@
 """One replay of the archive: what is fetched when, and what is read back."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tardis_machine.model.errors import OfflineError, SliceError
+from tardis_machine.model.errors import OfflineError, RequestError, SliceError
 from tardis_machine.model.requests import Filter, ReplayRange
-from tardis_machine.model.time import MINUTE_US, ms_text
+from tardis_machine.model.time import DAY_US, MINUTE_US, ms_text
 from tardis_machine.sources.cache import SliceFile
 from tardis_machine.sources.context import ArchiveContext
 from tardis_machine.sources.data_api import DataApi, SliceRequest
 from tardis_machine.sources.fetch_plan import Span, plan_spans, seconds_until, whole_minutes
 from tardis_machine.sources.limits import TransientError
 from tardis_machine.sources.prefetch import Prefetch
-from tardis_machine.sources.recorded_slices import ReadySpan, RecordedSlices
-from tardis_machine.sources.slices import skip_bytes
+from tardis_machine.sources.recorded_slices import OwnSlices, ReadySpan, RecordedSlices
 from tardis_machine.telemetry.loggers import get_logger
 
 # A minute is asked for a moment after it counts as recorded.
 _MARGIN_SECONDS = 0.1
+
+MAX_AHEAD_US = DAY_US
+"""How far ahead a replay may begin that waits for its data."""
 
 log = get_logger(__name__)
 
@@ -43,7 +44,13 @@ class Replay:
     access fails before any data flows. What lies between comes from the cache where it can.
     """
 
-    def __init__(self, context: ArchiveContext, api: DataApi, options: ReplayOptions) -> None:
+    def __init__(
+        self,
+        context: ArchiveContext,
+        api: DataApi,
+        options: ReplayOptions,
+        recordings: Path | None = None,
+    ) -> None:
         self._settings = settings = context.settings
         self._timing = context.timing
         self._metrics = context.metrics
@@ -58,6 +65,7 @@ class Replay:
         )
         self._slices = RecordedSlices(api, settings.cache_dir, request)
         self._all_channels = RecordedSlices(api, settings.cache_dir, replace(request, filters=()))
+        self._own = None if recordings is None else OwnSlices(recordings, options.exchange)
         # One replay never queues more than it may run, so that another one finds its turn.
         self._running = asyncio.Semaphore(settings.max_concurrent_requests)
         self._trusts_cache = settings.trust_cache
@@ -68,9 +76,14 @@ class Replay:
         delay_minutes = self._options.wait_minutes
         if self._span.start_us >= self._span.end_us:
             return
-        if delay_minutes is None:
+        if self._own is not None and self._own.covers(self._span):
+            await self._produce_own(ahead, self._own)
+            return
+        # Without a network nothing arrives that one could wait for.
+        if delay_minutes is None or self._settings.offline:
             await self._produce_recorded(ahead, self._span)
             return
+        self._check_start()
         await self._wait_for(self._span.start_us, delay_minutes)
         limit_us = self._timing.clock() - int(delay_minutes * MINUTE_US)
         recorded = max(1, (limit_us - self._span.start_us) // MINUTE_US)
@@ -84,27 +97,17 @@ class Replay:
         """Say whether a span holds more than the replay asked for."""
         return ready.is_whole_feed and bool(self._options.filters)
 
-    async def pieces(self, ready: ReadySpan) -> AsyncGenerator[bytes, None]:
-        """Yield the lines of a span; a slice that cannot be read is fetched again once."""
-        sent_bytes = 0
-        try:
-            for piece in ready.pieces():
-                sent_bytes += len(piece)
-                yield piece
-        except SliceError as error:
-            if self._settings.offline:
-                raise
-            self._metrics.corrupt_slices.inc()
-            log.warning("cached slice unreadable; downloading it again", reason=str(error))
-        else:
-            return
-        ready = await self._obtain_again(ready)
-        for piece in skip_bytes(ready.pieces(), sent_bytes):
-            yield piece
+    async def repaired(self, ready: ReadySpan, error: SliceError) -> ReadySpan:
+        """Fetch a slice again that cannot be read; raise the error where that cannot be done."""
+        if self._settings.offline or ready.is_own:
+            raise error
+        self._metrics.corrupt_slices.inc()
+        log.warning("cached slice unreadable; downloading it again", reason=str(error))
+        return await self._obtain_again(ready)
 
     def release(self, ready: ReadySpan) -> None:
         """Delete what was read, if the replay asked for that and it can be fetched again."""
-        is_shared = self.needs_local_filter(ready)
+        is_shared = ready.is_own or self.needs_local_filter(ready)
         if self._options.auto_cleanup and not is_shared and not self._settings.offline:
             for file in ready.files:
                 self._remove(file.path)
@@ -113,6 +116,20 @@ class Replay:
         """Delete what was fetched and never read, if the replay asked for that."""
         for path in tuple(self._unread):
             self._remove(path)
+
+    async def _produce_own(self, ahead: Prefetch[ReadySpan], own: OwnSlices) -> None:
+        """Read what this machine recorded; it is never completed by what others recorded."""
+        holes = 0
+        for minute in own.minutes(self._span):
+            holes += not minute.files
+            await ahead.put(minute)
+        if holes:
+            log.warning(
+                "recording has holes, which are replayed as disconnects",
+                exchange=self._options.exchange,
+                minutes=holes,
+                directory=str(own.folder.path),
+            )
 
     async def _produce_recorded(self, ahead: Prefetch[ReadySpan], span: Span) -> None:
         if self._settings.offline:
@@ -202,8 +219,20 @@ class Replay:
         return OfflineError(
             f"Offline, and the cache lacks {self._options.exchange} at "
             f"{ms_text(minute_us // 1000)} for these filters. Looked in {self._slices.folder.path} "
-            f"and, for the whole feed, in {self._all_channels.folder.path}."
+            f"and, for the whole feed, in {self._all_channels.folder.path}.{self._own_hint()}"
         )
+
+    def _own_hint(self) -> str:
+        if self._own is None:
+            return ""
+        return f" The recording in {self._own.folder.path} lacks the first or the last minute."
+
+    def _check_start(self) -> None:
+        if self._span.start_us - self._timing.clock() > MAX_AHEAD_US:
+            raise RequestError(
+                f'Invalid "from" argument: {ms_text(self._span.start_us // 1000)} is more than a '
+                "day ahead. Please ask again when it is closer."
+            )
 
     async def _wait_for(self, minute_us: int, delay_minutes: float) -> None:
         seconds = seconds_until(minute_us, delay_minutes, self._timing.clock())

@@ -1,23 +1,21 @@
 """Settings of the archive: the data API, the cache, retries and timeouts."""
 
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import computed_option, option
+from tardis_machine.model.user_folders import cache_folder
 
 Compression = Literal["zstd", "gzip"]
-
-
-def _default_cache_dir() -> Path:
-    return Path(tempfile.gettempdir()) / ".tardis-cache"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArchiveSettings:
     """Where recorded data comes from, with retries and timeouts."""
+
+    usual: ClassVar[tuple[str, ...]] = ("api_key", "cache_dir", "offline", "endpoint", "http_proxy")
 
     endpoint: str = option("https://api.tardis.dev/v1", "Base URL of the data API.")
     api_key: str | None = field(
@@ -30,9 +28,9 @@ class ArchiveSettings:
         },
     )
     cache_dir: Path = computed_option(
-        _default_cache_dir,
+        cache_folder,
         "Root directory of the slice cache.",
-        shown_default="<system temp dir>/.tardis-cache",
+        shown_default="~/.cache/tardis-machine",
     )
     offline: bool = option(default=False, help="Read from the cache only; never use the network.")
     trust_cache: bool = option(
@@ -41,8 +39,16 @@ class ArchiveSettings:
         "requested from the data API, to check that the API key grants access.",
     )
     compression: Compression = option("zstd", "Compression requested from the data API.")
-    http_proxy: str | None = option(
-        None, "HTTP proxy for requests to the data API.", fallback_env="HTTP_PROXY"
+    http_proxy: str | None = field(
+        default=None,
+        # It may contain a password.
+        repr=False,
+        metadata={
+            "help": "HTTP proxy for requests to the data API and to exchanges.",
+            "metavar": "http://user:pass@host:port",
+            "fallback_env": "HTTP_PROXY",
+            "secret": True,
+        },
     )
     max_concurrent_requests: int = option(
         60,

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from tardis_machine.model.errors import RequestError, UnknownNameError
+from tardis_machine.model.errors import RequestError
 from tardis_machine.model.ndjson import decode_lines
 from tardis_machine.model.time import MINUTE_US, parse_us
 from tardis_machine.session.context import SessionContext
-from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder, ReplayProgress
+from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayProgress
+from tardis_machine.session.orders import ReplayOrder
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
@@ -18,21 +19,22 @@ START_US = parse_us("2024-03-01T00:00:00.000Z")
 
 
 class Stream:
-    """Stands for a stream to the publisher: keeps what it gets and settles as told."""
+    """Stands for a stream to the log: keeps what it gets, and flushes it as told."""
 
     def __init__(self, *, settles: bool = True) -> None:
         self.lines: list[bytes] = []
-        self.settled_mark = 0
-        self.is_settled = settles
+        self.saved_mark = 0
+        self._mark = 0
+        self._settles = settles
         self.is_closed = False
 
     async def publish(self, lines: bytes, mark: int = 0) -> None:
         self.lines.append(lines)
-        if self.is_settled:
-            self.settled_mark = mark
+        self._mark = mark
 
-    async def wait_until_settled(self) -> None:
-        assert self.is_closed
+    async def save(self) -> None:
+        if self._settles:
+            self.saved_mark = self._mark
 
     def close(self) -> None:
         self.is_closed = True
@@ -70,7 +72,7 @@ async def run(cache: Path, state: JobState, *streams: Stream) -> JobRun:
         job = JobRun(
             state,
             SessionContext(source, lambda: START_US + MINUTE_US),
-            lambda: waiting.pop(0),  # type: ignore[arg-type,return-value]
+            lambda _: waiting.pop(0),  # type: ignore[arg-type,return-value]
         )
         await job.run()
     return job
@@ -79,16 +81,17 @@ async def run(cache: Path, state: JobState, *streams: Stream) -> JobRun:
 async def test_settled_job_is_done_and_has_published_everything(cache: Path) -> None:
     stream = Stream()
     job = await run(cache, JobState.fresh([order()]), stream)
-    job.note_progress()
+    await job.note_progress()
     assert job.state.progress == [ReplayProgress(START_US + 2 * MINUTE_US, is_done=True)]
     assert job.records == len(stream.records) > 100
     assert job.share == 1.0
 
 
-async def test_unsettled_job_is_not_done(cache: Path) -> None:
+async def test_job_that_is_not_flushed_has_no_settled_minute(cache: Path) -> None:
     job = await run(cache, JobState.fresh([order()]), Stream(settles=False))
-    job.note_progress()
     assert job.state.progress == [ReplayProgress()]
+    await job.note_progress()
+    assert job.state.progress[0].settled_us == 0
 
 
 async def test_continued_job_publishes_the_same_records_from_its_minute_on(cache: Path) -> None:
@@ -147,8 +150,3 @@ def test_job_runs_in_one_process_at_a_time(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="running in another process"):
         JobFile(tmp_path / "march.json")
     file.close()
-
-
-def test_unknown_data_type_is_refused() -> None:
-    with pytest.raises(UnknownNameError):
-        order(data_types=("trades",)).plan(START_US)

@@ -202,3 +202,9 @@ def test_disconnects_reach_the_client_when_any_entry_asks() -> None:
     assert Disconnect in asked.output.classes("deribit")
     assert Disconnect not in normalized({}).output.classes("bitmex")
     assert Disconnect in normalized({"dataTypes": ["trade", "disconnect"]}).output.classes("bitmex")
+
+
+@pytest.mark.parametrize("minutes", [1441, 1e300, float("inf")])
+def test_data_is_not_waited_for_longer_than_a_day(minutes: float) -> None:
+    with pytest.raises(RequestError, match="true, or a number of minutes up to 1440"):
+        raw(waitWhenDataNotYetAvailable=minutes)

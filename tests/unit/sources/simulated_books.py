@@ -101,7 +101,7 @@ class BinanceFuturesReader:
         state = self.symbols.setdefault(symbol, BinanceSymbol())
         if channel == "trade":
             yield Trade(symbol, not data["m"], float(data["p"]), float(data["q"]))
-        elif channel == "depth@0ms":
+        elif channel.startswith("depth@"):
             yield from self.read_delta(symbol, state, data)
         elif channel == "depthSnapshot" and state.snapshot_id is None:
             assert message["generated"] is True
@@ -115,12 +115,20 @@ class BinanceFuturesReader:
         self, symbol: str, state: BinanceSymbol, delta: dict[str, Any]
     ) -> Iterator[Event]:
         assert delta["U"] <= delta["u"]
-        assert state.last_id is None or delta["pu"] == state.last_id
+        assert state.last_id is None or self.joins(delta, state.last_id)
         state.last_id = delta["u"]
         if state.snapshot_id is None:
             state.waiting.append(delta)
         else:
             yield levels(symbol, delta)
+
+    def joins(self, delta: dict[str, Any], last_id: int) -> bool:
+        return bool(delta["pu"] == last_id)
+
+
+class BinanceSpotReader(BinanceFuturesReader):
+    def joins(self, delta: dict[str, Any], last_id: int) -> bool:
+        return bool(delta["U"] == last_id + 1)
 
 
 def pairs(items: list[list[str]]) -> list[tuple[float, float]]:
@@ -176,6 +184,7 @@ class CoinbaseReader:
 READERS: dict[str, Any] = {
     "bitmex": BitmexReader,
     "binance-futures": BinanceFuturesReader,
+    "binance": BinanceSpotReader,
     "deribit": DeribitReader,
     "coinbase": CoinbaseReader,
 }

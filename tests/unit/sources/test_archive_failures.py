@@ -57,7 +57,9 @@ async def test_a_refusal_surfaces_before_any_data_and_is_not_retried(
     url = f"{stub.endpoint}/data-feeds/bitmex?from=2024-03-01T00:00:00.000Z"
     assert (error.status, error.response_text) == (status, '{"code":101}')
     assert error.url == f"{url}&offset=3&compression=zstd-multiframe"
-    assert str(error) == f'HttpError: status code: {status}, response text: {{"code":101}}'
+    text, _, hint = str(error).partition(". ")
+    assert text == f'HttpError: status code: {status}, response text: {{"code":101}}'
+    assert hint.startswith("No API key was given") == (status == 401)
     assert stub.offsets == [3]
     assert files_in(tmp_path) == []
 
@@ -81,6 +83,8 @@ async def test_too_many_requests_wait_as_long_as_asked(tmp_path: Path, retry_aft
             assert await read(source, 0, 4) == all_lines(0, 4)
     assert time.pauses == ([7, 7] if retry_after == "7" else [7, 0])
     assert [entry["event"] for entry in logs] == ["data API request failed; retrying"] * 2
+    assert [entry["attempt"] for entry in logs] == [1, 2]
+    assert all(entry["endpoint"] and entry["reason"] for entry in logs)
     assert logs[0]["minute"] == "2024-03-01T00:02:00.000Z"
 
 

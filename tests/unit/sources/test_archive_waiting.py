@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from tardis_machine.model.errors import OfflineError, RequestError
 from tardis_machine.model.time import MINUTE_US, SECOND_US
 from tests.servers.data_api import DataApiStub
 from tests.unit.sources.recorded import FakeTime, all_lines, archive, minute, read, recorded
@@ -57,4 +60,23 @@ async def test_without_waiting_the_data_api_decides(tmp_path: Path) -> None:
         archive(stub.endpoint, tmp_path, time) as source,
     ):
         assert await read(source, 0, 3) == all_lines(0, 3)
+    assert time.pauses == []
+
+
+async def test_a_start_that_is_days_ahead_is_refused_at_once(tmp_path: Path) -> None:
+    time = FakeTime(now_us=minute(-1441))
+    async with (
+        DataApiStub(recorded(3)) as stub,
+        archive(stub.endpoint, tmp_path, time) as source,
+    ):
+        with pytest.raises(RequestError, match='Invalid "from" argument: 2024-03-01T00:00'):
+            await read(source, 0, 2, wait_minutes=6)
+    assert time.pauses == []
+
+
+async def test_nothing_is_waited_for_without_a_network(tmp_path: Path) -> None:
+    time = FakeTime(now_us=minute(-5))
+    async with archive("http://127.0.0.1:9", tmp_path, time, offline=True) as source:
+        with pytest.raises(OfflineError, match="the cache lacks bitmex"):
+            await read(source, 0, 2, wait_minutes=1000)
     assert time.pauses == []

@@ -3,12 +3,14 @@ from random import Random
 
 import pytest
 
+from tardis_machine.sources.simulator.clock import Second
 from tardis_machine.sources.simulator.deribit.pricing import value_option
 from tardis_machine.sources.simulator.deribit.symbols import default_symbols, parse_option, spell
-from tardis_machine.sources.simulator.feed import FeedOptions, Second
+from tardis_machine.sources.simulator.feed import FeedOptions
 from tardis_machine.sources.simulator.funding import Funding
 from tardis_machine.sources.simulator.market import Market
 from tardis_machine.sources.simulator.prices import (
+    MAX_TEXTS,
     IndexPath,
     LevelTexts,
     PriceGrid,
@@ -34,6 +36,16 @@ def test_market_stays_sound_while_its_target_jumps(seed: int) -> None:
             assert market.best_bid == max(market.bids) >= 1
             assert market.best_ask == min(market.asks)
         market.trim()
+
+
+def test_best_levels_are_the_first_of_the_sorted_ones() -> None:
+    market = Market(Random(5), 1000, 40, (1, 2) * 32)
+    for _ in range(200):
+        market.change()
+        market.take()
+        assert market.top_bids(10) == market.sorted_bids()[:10]
+        assert market.top_asks(10) == market.sorted_asks()[:10]
+    assert len(market.top_asks(1000)) == len(market.asks)
 
 
 def test_market_reports_every_change_it_makes() -> None:
@@ -169,3 +181,10 @@ def test_highest_rate_keeps_times_in_order_and_inside_their_second() -> None:
     assert len(times) == len(set(times)) > 10_000
     assert times == sorted(times)
     assert {time[:20] for time in times} == {"1970-01-01T00:00:00."}
+
+
+def test_remembered_texts_are_bounded() -> None:
+    texts = LevelTexts(PriceGrid(2, 1), is_trimmed=False)
+    for level in range(MAX_TEXTS + 10):
+        assert texts[level] == f"{level / 100:.2f}"
+    assert len(texts) == 10

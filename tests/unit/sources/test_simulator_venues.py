@@ -22,7 +22,7 @@ from tests.unit.sources.simulated_books import (
 EXCHANGES = ("bitmex", "binance-futures", "deribit", "coinbase")
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("exchange", [*EXCHANGES, "binance"])
 @pytest.mark.parametrize("rate", [2, 60])
 def test_rebuilt_books_never_cross_and_trades_take_the_best_level(
     exchange: str, rate: float
@@ -37,7 +37,7 @@ def test_rebuilt_books_never_cross_and_trades_take_the_best_level(
     assert kinds[list] > kinds[Trade]
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("exchange", [*EXCHANGES, "binance"])
 def test_every_book_is_sent_again_after_a_gap(exchange: str) -> None:
     settings = SimulatorSettings(minutes=4, rate=10, with_gaps=True)
     symbols: list[set[str]] = [set()]

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import zstandard
 
 from tardis_machine.model.errors import SliceError
 from tardis_machine.sources.slices import (
+    MAX_LINE_BYTES,
     PIECE_BYTES,
+    decompress,
     lines_between,
     read_slice,
-    skip_bytes,
     whole_lines,
 )
 from tests.unit.sources.recorded import all_lines, lines, minute
@@ -113,6 +115,15 @@ def test_a_missing_slice_is_an_error(tmp_path: Path) -> None:
         list(read_slice(tmp_path / "a.zst"))
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_slice_that_is_no_regular_file_is_an_error_at_once(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "a.zst")
+    with pytest.raises(SliceError, match="cannot be read"):
+        list(read_slice(tmp_path / "a.zst"))
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 40, 1000])
 def test_whole_lines_do_not_depend_on_where_pieces_end(size: int) -> None:
     content = b"\n" + lines(0) + b"\n\n" + lines(1) + b"unfinished"
@@ -141,6 +152,45 @@ def test_lines_between_keeps_disconnects_inside_and_at_the_borders(size: int) ->
     assert b"".join(lines_between(pieces, minute(1), minute(3))) == expected
 
 
-@pytest.mark.parametrize("count", range(8))
-def test_skip_bytes_continues_where_a_reader_stopped(count: int) -> None:
-    assert b"".join(skip_bytes([b"abc", b"d", b"ef"], count)) == b"abcdef"[count:]
+def bomb(megabytes: int) -> bytes:
+    """Compress one endless line; a few hundred bytes expand to many megabytes."""
+    zeros = b"0" * 1_000_000
+    compressor = zstandard.ZstdCompressor(level=3).compressobj()
+    parts = [compressor.compress(zeros) for _ in range(megabytes)]
+    return b"".join([*parts, compressor.flush()])
+
+
+def test_output_stays_bounded_when_a_few_bytes_expand_to_many_megabytes(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.zst", bomb(100))
+    assert path.stat().st_size < 20_000
+    with path.open("rb") as file:
+        assert max(map(len, decompress(file, ".zst"))) <= PIECE_BYTES
+
+
+@pytest.mark.parametrize("name", ["a.zst", "a.gz"])
+def test_endless_line_is_an_error_before_it_fills_the_memory(tmp_path: Path, name: str) -> None:
+    size = MAX_LINE_BYTES // 1_000_000 + 20
+    data = bomb(size) if name == "a.zst" else gzip.compress(b"0" * (size * 1_000_000), 1)
+    path = write(tmp_path, name, data)
+    with pytest.raises(SliceError, match="A line has more than 67108864 bytes"):
+        list(read_slice(path))
+
+
+@pytest.mark.parametrize("with_checksum", [True, False])
+def test_every_cut_of_a_file_of_several_frames_is_noticed(
+    tmp_path: Path, with_checksum: bool
+) -> None:
+    compressor = zstandard.ZstdCompressor(write_checksum=with_checksum)
+    frames = [compressor.compress(content) for content in (lines(0), b"a\n" * 500, b"")]
+    skippable = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    content = frames[0] + skippable + frames[1] + frames[2]
+    path = write(tmp_path, "a.zst", content)
+    assert b"".join(read_slice(path)) == lines(0) + b"a\n" * 500
+    ends = {len(frames[0]), len(frames[0] + skippable), len(content) - len(frames[2])}
+    for kept in range(1, len(content)):
+        path.write_bytes(content[:kept])
+        if kept in ends:
+            list(read_slice(path))
+        else:
+            with pytest.raises(SliceError):
+                list(read_slice(path))

@@ -4,12 +4,8 @@ import hashlib
 from typing import ClassVar
 
 from tardis_machine.model.time import SECOND_US, us_text
-from tardis_machine.sources.simulator.feed import (
-    UNITS_PER_MS,
-    FeedOptions,
-    MarketPlan,
-    SimulatedFeed,
-)
+from tardis_machine.sources.simulator.clock import UNITS_PER_MS
+from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan, SimulatedFeed
 from tardis_machine.sources.simulator.funding import Funding
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import (
@@ -25,27 +21,33 @@ _CONTRACTS_PER_LOT = 100
 _QUOTES = ("USDT", "USD", "XBT", "EUR")
 _SIDES = ("Sell", "Buy")
 
-_BOOK_PARTIAL = (
-    '"keys":["symbol","id","side"],"types":{"symbol":"symbol","id":"long","side":"symbol",'
-    '"size":"long","price":"float","timestamp":"timestamp"}'
-)
-_TRADE_PARTIAL = (
-    '"keys":[],"types":{"timestamp":"timestamp","symbol":"symbol","side":"symbol","size":"long",'
-    '"price":"float","tickDirection":"symbol","trdMatchID":"guid","grossValue":"long",'
-    '"homeNotional":"float","foreignNotional":"float","trdType":"symbol"}'
-)
-_QUOTE_PARTIAL = (
-    '"keys":[],"types":{"timestamp":"timestamp","symbol":"symbol","bidSize":"long",'
-    '"bidPrice":"float","askPrice":"float","askSize":"long"}'
-)
-_LIQUIDATION_PARTIAL = (
-    '"keys":["orderID"],"types":{"orderID":"guid","symbol":"symbol","side":"symbol",'
-    '"price":"float","leavesQty":"long"}'
-)
-_INSTRUMENT_PARTIAL = '"keys":["symbol"],"types":{"symbol":"symbol","state":"symbol"}'
+_PARTIALS = {
+    "instrument": '"keys":["symbol"],"types":{"symbol":"symbol","state":"symbol"}',
+    "trade": (
+        '"keys":[],"types":{"timestamp":"timestamp","symbol":"symbol","side":"symbol",'
+        '"size":"long","price":"float","tickDirection":"symbol","trdMatchID":"guid",'
+        '"grossValue":"long","homeNotional":"float","foreignNotional":"float","trdType":"symbol"}'
+    ),
+    "orderBookL2": (
+        '"keys":["symbol","id","side"],"types":{"symbol":"symbol","id":"long","side":"symbol",'
+        '"size":"long","price":"float","timestamp":"timestamp"}'
+    ),
+    "quote": (
+        '"keys":[],"types":{"timestamp":"timestamp","symbol":"symbol","bidSize":"long",'
+        '"bidPrice":"float","askPrice":"float","askSize":"long"}'
+    ),
+    "liquidation": (
+        '"keys":["orderID"],"types":{"orderID":"guid","symbol":"symbol","side":"symbol",'
+        '"price":"float","leavesQty":"long"}'
+    ),
+}
+"""Table -> how its partial describes the columns, in the order a recorder receives them."""
+
+TABLES = tuple(_PARTIALS)
+"""The tables that are simulated."""
 
 
-def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
+def open_feed(symbol: str, options: FeedOptions) -> "BitmexFeed":
     """Start the market of a symbol."""
     return BitmexFeed(_plan(symbol), options)
 
@@ -79,65 +81,89 @@ class BitmexFeed(SimulatedFeed):
         self._satoshi_units = 10 ** (8 + self.grid.decimals)
         self._tick_direction = "ZeroPlusTick"
         self._last_level = self.last_trade[0]
+        self._last_trades = ""
+
+    def price_text(self, level: int) -> str:
+        """Write the price of a level."""
+        return self._prices[level]
+
+    def amount_text(self, lots: int) -> str:
+        """Write an amount of lots, which are contracts here."""
+        return str(lots * _CONTRACTS_PER_LOT)
 
     def connect(self) -> None:
         """Write one partial per table."""
-        now = self._now()
-        bid, bid_lots, ask, ask_lots = self.market.best()
-        level, lots, is_buy = self.last_trade
-        trade = self._trade_item(now, level, lots, is_buy)
-        quote = self._quote_item(now, bid, bid_lots, ask, ask_lots)
-        levels = [(False, *entry) for entry in reversed(self.market.sorted_asks())]
-        levels += [(True, *entry) for entry in self.market.sorted_bids()]
-        book = ",".join(self._full_level(now, *entry) for entry in levels)
-        self._emit_partial("instrument", _INSTRUMENT_PARTIAL, self._instrument_item(now))
-        self._emit_partial("trade", _TRADE_PARTIAL, trade)
-        self._emit_partial("orderBookL2", _BOOK_PARTIAL, book)
-        self._emit_partial("quote", _QUOTE_PARTIAL, quote)
-        self._emit_partial("liquidation", _LIQUIDATION_PARTIAL, "")
+        self._last_trades = self._trade_item(self._now(), *self.last_trade, self.draw_guid())
+        for table, partial in [(table, self.partial(table)) for table in _PARTIALS]:
+            self.emit(table, partial)
 
-    def _emit_partial(self, table: str, head: str, items: str) -> None:
-        self.emit(
-            f'{{"table":"{table}","action":"partial",{head},'
-            f'"filter":{{"symbol":"{self.symbol}"}},"data":[{items}]}}'
+    def partial(self, table: str) -> str:
+        """Return what a new subscription of a table starts with."""
+        return (
+            f'{{"table":"{table}","action":"partial",{_PARTIALS[table]},'
+            f'"filter":{{"symbol":"{self.symbol}"}},"data":[{self._partial_items(table)}]}}'
         )
+
+    def _partial_items(self, table: str) -> str:
+        now = self._now()
+        if table == "orderBookL2":
+            levels = [(False, *entry) for entry in reversed(self.market.sorted_asks())]
+            levels += [(True, *entry) for entry in self.market.sorted_bids()]
+            return ",".join([self._full_level(now, *entry) for entry in levels])
+        if table == "instrument":
+            return self._instrument_item(now)
+        if table == "quote":
+            return self._quote_item(now, *self.market.best())
+        return self._last_trades if table == "trade" else ""
 
     def write_trade(self, taken: Taken) -> None:
         """Write the trades in one message, then the book; liquidations frame theirs."""
-        now = self._now()
+        now, now_us = self._now(), self._now_us()
         order_id = ""
         if self.draw_liquidation():
             order_id = self.draw_guid()
             self._emit_liquidation(order_id, taken)
-        items = ",".join(
-            [self._trade_item(now, level, lots, taken.is_buy) for level, lots in taken.fills]
-        )
-        self.emit(f'{{"table":"trade","action":"insert","data":[{items}]}}')
+        items = []
+        for level, lots in taken.fills:
+            trade_id = self.draw_guid()
+            self.report_trade(trade_id, level, lots, taken, now_us)
+            items.append(self._trade_item(now, level, lots, taken.is_buy, trade_id))
+        self._last_trades = ",".join(items)
+        self.emit("trade", f'{{"table":"trade","action":"insert","data":[{self._last_trades}]}}')
         self.write_changes(taken.changes)
         self._open_interest += (self.rng.getrandbits(3) - 3) * _CONTRACTS_PER_LOT
         if order_id:
             self.emit(
+                "liquidation",
                 '{"table":"liquidation","action":"delete",'
-                f'"data":[{{"orderID":"{order_id}","symbol":"{self.symbol}"}}]}}'
+                f'"data":[{{"orderID":"{order_id}","symbol":"{self.symbol}"}}]}}',
             )
 
     def _emit_liquidation(self, order_id: str, taken: Taken) -> None:
         contracts = sum(lots for _, lots in taken.fills) * _CONTRACTS_PER_LOT
         self.emit(
+            "liquidation",
             '{"table":"liquidation","action":"insert",'
             f'"data":[{{"orderID":"{order_id}","symbol":"{self.symbol}",'
             f'"side":"{_SIDES[taken.is_buy]}","price":{self._prices[taken.fills[-1][0]]},'
-            f'"leavesQty":{contracts}}}]}}'
+            f'"leavesQty":{contracts}}}]}}',
         )
 
-    def _trade_item(self, now: str, level: int, lots: int, is_buy: bool) -> str:  # noqa: FBT001
+    def _trade_item(
+        self,
+        now: str,
+        level: int,
+        lots: int,
+        is_buy: bool,  # noqa: FBT001
+        trade_id: str,
+    ) -> str:
         self._note_direction(level)
         contracts = lots * _CONTRACTS_PER_LOT
         satoshis = contracts * self._satoshi_units // self.grid.units(level)
         return (
             f'{{"timestamp":"{now}","symbol":"{self.symbol}","side":"{_SIDES[is_buy]}",'
             f'"size":{contracts},"price":{self._prices[level]},'
-            f'"tickDirection":"{self._tick_direction}","trdMatchID":"{self.draw_guid()}",'
+            f'"tickDirection":"{self._tick_direction}","trdMatchID":"{trade_id}",'
             f'"grossValue":{satoshis},"homeNotional":{satoshis / 100_000_000},'
             f'"foreignNotional":{contracts},"trdType":"Regular"}}'
         )
@@ -153,18 +179,20 @@ class BitmexFeed(SimulatedFeed):
 
     def write_changes(self, changes: list[Change]) -> None:
         """Write changed levels, one message per action: deletes, updates, inserts."""
-        now = self._now()
+        now, now_us = self._now(), self._now_us()
         if len(changes) == 1:
-            change = changes[0]
-            self._emit_book(_action(change), self._level(now, change))
+            self._emit_book(_action(changes[0]), changes, now, now_us)
             return
         for action in ("delete", "update", "insert"):
-            items = [self._level(now, change) for change in changes if _action(change) == action]
-            if items:
-                self._emit_book(action, ",".join(items))
+            concerned = [change for change in changes if _action(change) == action]
+            if concerned:
+                self._emit_book(action, concerned, now, now_us)
 
-    def _emit_book(self, action: str, items: str) -> None:
-        self.emit(f'{{"table":"orderBookL2","action":"{action}","data":[{items}]}}')
+    def _emit_book(self, action: str, changes: list[Change], now: str, now_us: int) -> None:
+        self.book_sequence += 1
+        items = ",".join([self._level(now, change) for change in changes])
+        message = f'{{"table":"orderBookL2","action":"{action}","data":[{items}]}}'
+        self.emit_book("orderBookL2", message, changes, now_us)
 
     def _level(self, now: str, change: Change) -> str:
         is_bid, level, lots, lots_before = change
@@ -186,7 +214,7 @@ class BitmexFeed(SimulatedFeed):
     def write_best(self, best: tuple[int, int, int, int]) -> None:
         """Write a quote."""
         item = self._quote_item(self._now(), *best)
-        self.emit(f'{{"table":"quote","action":"insert","data":[{item}]}}')
+        self.emit("quote", f'{{"table":"quote","action":"insert","data":[{item}]}}')
 
     def _quote_item(self, now: str, bid: int, bid_lots: int, ask: int, ask_lots: int) -> str:
         return (
@@ -209,8 +237,9 @@ class BitmexFeed(SimulatedFeed):
             fields += f",{self._funding_fields()}"
         fields += f',"lastPrice":{self._prices[self.last_trade[0]]}'
         self.emit(
+            "instrument",
             '{"table":"instrument","action":"update",'
-            f'"data":[{{"symbol":"{self.symbol}",{fields},"timestamp":"{now}"}}]}}'
+            f'"data":[{{"symbol":"{self.symbol}",{fields},"timestamp":"{now}"}}]}}',
         )
 
     def _funding_fields(self) -> str:
@@ -232,6 +261,9 @@ class BitmexFeed(SimulatedFeed):
             f'"indicativeSettlePrice":{self.float_text(self.index_price)},'
             f'"openInterest":{self._open_interest},"timestamp":"{now}"}}'
         )
+
+    def _now_us(self) -> int:
+        return 0 if self.listener is None else self.venue_us()
 
     def _now(self) -> str:
         return self.venue_text(UNITS_PER_MS, 3)

@@ -2,12 +2,8 @@
 
 from typing import ClassVar
 
-from tardis_machine.sources.simulator.feed import (
-    UNITS_PER_US,
-    FeedOptions,
-    MarketPlan,
-    SimulatedFeed,
-)
+from tardis_machine.sources.simulator.clock import UNITS_PER_US
+from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan, SimulatedFeed
 from tardis_machine.sources.simulator.market import Change, Taken
 from tardis_machine.sources.simulator.prices import (
     FixedTexts,
@@ -24,7 +20,7 @@ _MAKER_SIDES = ("buy", "sell")
 _TAKER_SIDES = ("sell", "buy")
 
 
-def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
+def open_feed(symbol: str, options: FeedOptions) -> "CoinbaseFeed":
     """Start the market of a symbol."""
     return CoinbaseFeed(_plan(symbol), options)
 
@@ -47,6 +43,7 @@ class CoinbaseFeed(SimulatedFeed):
 
     exchange: ClassVar[str] = "coinbase"
     messages_per_step: ClassVar[float] = 1.45
+    time_unit_us: ClassVar[int] = 1
 
     def __init__(self, market_plan: MarketPlan, options: FeedOptions) -> None:
         super().__init__(market_plan, options)
@@ -57,6 +54,15 @@ class CoinbaseFeed(SimulatedFeed):
         self._sequence = 70_000_000_000 + self.rng.getrandbits(32)
         self._trade_id = 600_000_000 + self.rng.getrandbits(24)
         self._first_trade_id = self._trade_id
+        self._last_match = ""
+
+    def price_text(self, level: int) -> str:
+        """Write the price of a level."""
+        return self._prices[level]
+
+    def amount_text(self, lots: int) -> str:
+        """Write an amount of lots."""
+        return self._amounts[lots * self._lot_units]
 
     def connect(self) -> None:
         """Write the subscriptions, the last trade, the ticker and the book."""
@@ -64,19 +70,34 @@ class CoinbaseFeed(SimulatedFeed):
             f'{{"name":"{name}","product_ids":["{self.symbol}"],"account_ids":null}}'
             for name in ("level2", "matches", "ticker")
         )
-        self.emit(f'{{"type":"subscriptions","channels":[{channels}]}}')
-        level, lots, is_buy = self.last_trade
-        self._emit_match("last_match", level, lots, _MAKER_SIDES[is_buy], self.draw_guid())
-        self._emit_ticker()
-        self.emit(
+        self.emit("subscriptions", f'{{"type":"subscriptions","channels":[{channels}]}}')
+        self._last_match = self._match_fields(*self.last_trade, self.draw_guid())
+        self.emit("last_match", self.last_match())
+        self.emit("ticker", self.ticker())
+        self.emit("snapshot", self.snapshot())
+
+    def last_match(self) -> str:
+        """Return the last trade, as a new subscription starts with; empty before the first."""
+        return f'{{"type":"last_match",{self._last_match}' if self._last_match else ""
+
+    def snapshot(self) -> str:
+        """Return the whole book."""
+        return (
             f'{{"type":"snapshot","product_id":"{self.symbol}",'
             f'"asks":[{self._levels(self.market.sorted_asks())}],'
             f'"bids":[{self._levels(self.market.sorted_bids())}],"time":"{self._now()}"}}'
         )
 
+    def heartbeat(self) -> str:
+        """Return what the heartbeat channel sends every second."""
+        return (
+            f'{{"type":"heartbeat","last_trade_id":{self._trade_id},'
+            f'"product_id":"{self.symbol}","sequence":{self._sequence},"time":"{self._now()}"}}'
+        )
+
     def _levels(self, levels: list[tuple[int, int]]) -> str:
         return ",".join(
-            [f'["{self._prices[level]}","{self._amount(lots)}"]' for level, lots in levels]
+            [f'["{self._prices[level]}","{self.amount_text(lots)}"]' for level, lots in levels]
         )
 
     def write_trade(self, taken: Taken) -> None:
@@ -84,31 +105,38 @@ class CoinbaseFeed(SimulatedFeed):
         taker_order_id = self.draw_guid()
         for level, lots in taken.fills:
             self._trade_id += 1
-            self._emit_match("match", level, lots, _MAKER_SIDES[taken.is_buy], taker_order_id)
+            self.report_trade(self._trade_id, level, lots, taken)
+            self._last_match = self._match_fields(level, lots, taken.is_buy, taker_order_id)
+            self.emit("match", f'{{"type":"match",{self._last_match}')
         if taken.changes:
             self.write_changes(taken.changes)
-        self._emit_ticker()
+        self.emit("ticker", self.ticker())
 
-    def _emit_match(self, kind: str, level: int, lots: int, side: str, taker_order_id: str) -> None:
+    def _match_fields(self, level: int, lots: int, is_buy: bool, taker_order_id: str) -> str:  # noqa: FBT001
+        """Return a trade from its id on; what is before names the kind of message."""
         self._sequence += 1 + self.rng.getrandbits(5)
-        self.emit(
-            f'{{"type":"{kind}","trade_id":{self._trade_id},"maker_order_id":"{self.draw_guid()}",'
-            f'"taker_order_id":"{taker_order_id}","side":"{side}","size":"{self._amount(lots)}",'
-            f'"price":"{self._prices[level]}","product_id":"{self.symbol}",'
-            f'"sequence":{self._sequence},"time":"{self._now()}"}}'
+        return (
+            f'"trade_id":{self._trade_id},"maker_order_id":"{self.draw_guid()}",'
+            f'"taker_order_id":"{taker_order_id}","side":"{_MAKER_SIDES[is_buy]}",'
+            f'"size":"{self.amount_text(lots)}","price":"{self._prices[level]}",'
+            f'"product_id":"{self.symbol}","sequence":{self._sequence},"time":"{self._now()}"}}'
         )
 
     def write_changes(self, changes: list[Change]) -> None:
         """Write one l2update."""
+        prices, amount_text = self._prices, self.amount_text
         items = ",".join(
             [
-                f'["{"buy" if is_bid else "sell"}","{self._prices[level]}","{self._amount(lots)}"]'
+                f'["{"buy" if is_bid else "sell"}","{prices[level]}","{amount_text(lots)}"]'
                 for is_bid, level, lots, _ in changes
             ]
         )
-        self.emit(
+        self.book_sequence += 1
+        self.emit_book(
+            "l2update",
             f'{{"type":"l2update","product_id":"{self.symbol}","changes":[{items}],'
-            f'"time":"{self._now()}"}}'
+            f'"time":"{self._now()}"}}',
+            changes,
         )
 
     def write_best(self, best: tuple[int, int, int, int]) -> None:
@@ -117,23 +145,21 @@ class CoinbaseFeed(SimulatedFeed):
     def write_ticker(self) -> None:
         """Write nothing: this venue has no clock-driven messages."""
 
-    def _emit_ticker(self) -> None:
+    def ticker(self) -> str:
+        """Return the last trade with the best bid and ask."""
         bid, bid_lots, ask, ask_lots = self.market.best()
         level, lots, is_buy = self.last_trade
         volume = (self._trade_id - self._first_trade_id) * 0.05 + 8_000
-        self.emit(
+        return (
             f'{{"type":"ticker","sequence":{self._sequence},"product_id":"{self.symbol}",'
             f'"price":"{self._prices[level]}","open_24h":"{self._prices[self.day_open]}",'
             f'"volume_24h":"{volume:.8f}","low_24h":"{self._prices[self.day_low]}",'
             f'"high_24h":"{self._prices[self.day_high]}","volume_30d":"{volume * 30:.8f}",'
-            f'"best_bid":"{self._prices[bid]}","best_bid_size":"{self._amount(bid_lots)}",'
-            f'"best_ask":"{self._prices[ask]}","best_ask_size":"{self._amount(ask_lots)}",'
+            f'"best_bid":"{self._prices[bid]}","best_bid_size":"{self.amount_text(bid_lots)}",'
+            f'"best_ask":"{self._prices[ask]}","best_ask_size":"{self.amount_text(ask_lots)}",'
             f'"side":"{_TAKER_SIDES[is_buy]}","time":"{self._now()}",'
-            f'"trade_id":{self._trade_id},"last_size":"{self._amount(lots)}"}}'
+            f'"trade_id":{self._trade_id},"last_size":"{self.amount_text(lots)}"}}'
         )
-
-    def _amount(self, lots: int) -> str:
-        return self._amounts[lots * self._lot_units]
 
     def _now(self) -> str:
         return self.venue_text(UNITS_PER_US, 6)

@@ -1,19 +1,21 @@
 """One symbol on one exchange: the second-by-second loop that every venue shares."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from tardis_machine.model.time import SECOND_US, us_text
+from tardis_machine.sources.simulator.clock import (
+    UNITS_PER_MS,
+    UNITS_PER_SECOND,
+    UNITS_PER_US,
+    Second,
+)
+from tardis_machine.sources.simulator.listener import Fill, Listener
 from tardis_machine.sources.simulator.market import Change, Market, Taken
 from tardis_machine.sources.simulator.prices import IndexPath, PriceGrid
 
-UNITS_PER_SECOND = 10_000_000
-"""Local times have seven fractional digits; offsets inside a second count those units."""
-
-UNITS_PER_MS = 10_000
-UNITS_PER_US = 10
 MAX_MESSAGES_PER_SECOND = 20_000
 
 _MAX_MESSAGES_PER_STEP = 16
@@ -21,20 +23,6 @@ _MAX_STEPS_PER_SECOND = 60_000
 _LIQUIDATION_ODDS = 3
 """How many of 256 trades are liquidations: more than real, so that short runs have some."""
 _CONNECTED_UNITS = 50 * UNITS_PER_MS
-_SECONDS_PER_DAY = 86_400
-
-
-class Second:
-    """One second of simulated time, with the texts that its messages share."""
-
-    __slots__ = ("index", "is_day_start", "ms", "previous_text", "text")
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.ms = index * 1000
-        self.text = us_text(index * SECOND_US)[:20]
-        self.previous_text = us_text((index - 1) * SECOND_US)[:20]
-        self.is_day_start = index % _SECONDS_PER_DAY == 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +62,8 @@ class SimulatedFeed(ABC):
     messages_per_step: ClassVar[float]
     trade_odds: ClassVar[int] = 36
     """How many of 256 market events are trades."""
+    time_unit_us: ClassVar[int] = 1000
+    """The precision of the venue's times."""
 
     def __init__(self, plan: MarketPlan, options: FeedOptions) -> None:
         self.symbol = plan.symbol
@@ -95,6 +85,9 @@ class SimulatedFeed(ABC):
         self.day_open = self.day_high = self.day_low = self.market.best_bid
         self.latency_units = self.rng.randrange(3, 25) * UNITS_PER_MS + self.rng.randrange(5_000)
         self.clock = Second(options.start_second)
+        self.listener: Listener | None = None
+        self.book_sequence = 0
+        """Number of the last book message: the venue's, or a count where it has none."""
         self._steps_per_second = options.rate * plan.activity / self.messages_per_step
         self._best = self.market.best()
         self._lines: list[str] = []
@@ -103,8 +96,17 @@ class SimulatedFeed(ABC):
 
     def run_second(self, clock: Second, *, is_connecting: bool) -> list[str]:
         """Return the lines of one second, in order; a new connection starts with snapshots."""
-        self.clock = clock
         self._lines = []
+        for _ in self.steps(clock, is_connecting=is_connecting):
+            pass
+        return self._lines
+
+    def steps(self, clock: Second, *, is_connecting: bool) -> Iterator[int]:
+        """Yield when each event of one second is due, in units of that second, before it happens.
+
+        Who asks for the next one lets the event happen; between two the market stands still.
+        """
+        self.clock = clock
         self._index.advance()
         self.index_price = self.index_start * self._index.factor
         self.mark_price = self.reprice()
@@ -118,17 +120,18 @@ class SimulatedFeed(ABC):
         self._gap = max(1, int(width / 10 / _MAX_MESSAGES_PER_STEP))
         refresh_slot = int(random() * slots)
         for slot in range(slots):
-            self._offset = start + int((slot + 0.9 * random()) * width)
+            offset = start + int((slot + 0.9 * random()) * width)
+            yield offset
+            self._offset = offset
             if slot == refresh_slot:
                 self.refresh()
             else:
                 self._step()
-        return self._lines
 
     def _open(self, *, is_connecting: bool) -> int:
+        self._offset = UNITS_PER_MS
         if not is_connecting:
             return 0
-        self._offset = UNITS_PER_MS
         self._gap = UNITS_PER_MS
         self.connect()
         return _CONNECTED_UNITS
@@ -160,10 +163,38 @@ class SimulatedFeed(ABC):
             self.write_changes(changes)
         self.write_ticker()
 
-    def emit(self, message: str) -> None:
-        """Append one message at the current time, and move the time on a little."""
-        self._lines.append(f"{self.clock.text}{self._offset:07d}Z {message}\n")
+    def emit(self, channel: str, body: str) -> None:
+        """Send one message at the current time, and move the time on a little."""
+        if self.listener is None:
+            message = self.wrap(channel, body)
+            self._lines.append(f"{self.clock.text}{self._offset:07d}Z {message}\n")
+        else:
+            self.listener.take_message(channel, body)
         self._offset += self._gap
+
+    def wrap(self, channel: str, body: str) -> str:
+        """Return the whole message as a recorder receives it."""
+        return body
+
+    def emit_book(
+        self, channel: str, body: str, changes: Sequence[Change], time_us: int | None = None
+    ) -> None:
+        """Send a message that changes the book; `book_sequence` is its number.
+
+        Without a time of the venue it is dated now.
+        """
+        if self.listener is not None:
+            dated_us = self.venue_us() if time_us is None else time_us
+            self.listener.take_book(self.book_sequence, dated_us, changes)
+        self.emit(channel, body)
+
+    def report_trade(
+        self, trade_id: str | int, level: int, lots: int, taken: Taken, time_us: int | None = None
+    ) -> None:
+        """Tell the listener of a trade that is about to be sent."""
+        if self.listener is not None:
+            dated_us = self.venue_us() if time_us is None else time_us
+            self.listener.take_trade(Fill(str(trade_id), dated_us, level, lots, taken.is_buy))
 
     def draw_liquidation(self) -> bool:
         """Say whether the taker order at hand closes a liquidated position."""
@@ -177,6 +208,11 @@ class SimulatedFeed(ABC):
     def venue_ms(self) -> int:
         """Return the exchange's time of what happens now, in epoch milliseconds."""
         return self.clock.ms + (self._offset - self.latency_units) // UNITS_PER_MS
+
+    def venue_us(self) -> int:
+        """Return the exchange's time of what happens now, in microseconds as precise as it is."""
+        now_us = self.clock.ms * 1000 + (self._offset - self.latency_units) // UNITS_PER_US
+        return now_us - now_us % self.time_unit_us
 
     def venue_text(self, units_per_digit: int, digits: int) -> str:
         """Return the exchange's time of what happens now as ISO text."""
@@ -198,6 +234,14 @@ class SimulatedFeed(ABC):
     def float_text(self, price: float) -> str:
         """Write a price that is not on the grid, such as an index, with two decimals or more."""
         return f"{price:.{max(2, self.grid.decimals)}f}"
+
+    @abstractmethod
+    def price_text(self, level: int) -> str:
+        """Write the price of a level as the venue does."""
+
+    @abstractmethod
+    def amount_text(self, lots: int) -> str:
+        """Write an amount of lots as the venue does."""
 
     @abstractmethod
     def connect(self) -> None:

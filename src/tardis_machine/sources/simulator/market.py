@@ -88,6 +88,14 @@ class Market:
         """Return the ask levels with their lots, best first."""
         return sorted(self.asks.items())
 
+    def top_bids(self, count: int) -> list[tuple[int, int]]:
+        """Return the best bid levels with their lots, best first, without sorting all."""
+        return _top(self.bids, self.best_bid, -1, count)
+
+    def top_asks(self, count: int) -> list[tuple[int, int]]:
+        """Return the best ask levels with their lots, best first, without sorting all."""
+        return _top(self.asks, self.best_ask, 1, count)
+
     def _lag(self) -> int:
         """Return how far the target is above the middle of the book, in half levels."""
         return 2 * self._target - self.best_bid - self.best_ask
@@ -207,6 +215,13 @@ class Market:
         for is_bid, level, _, _ in changes:
             del (self.bids if is_bid else self.asks)[level]
         return changes
+
+
+def _top(side: dict[int, int], best: int, step: int, count: int) -> list[tuple[int, int]]:
+    levels = [best]
+    for _ in range(min(count, len(side)) - 1):
+        levels.append(_next_level(side, levels[-1], step))
+    return [(level, side[level]) for level in levels]
 
 
 def _next_level(side: dict[int, int], level: int, step: int) -> int:

@@ -30,6 +30,9 @@ _BURST_ODDS_PER_SECOND = 1 / 60
 _BURST_SECONDS = (4, 12)
 _PULL_TO_START = 1e-5
 
+MAX_TEXTS = 20_000
+"""Texts that are remembered at once: markets that are played for weeks visit many prices."""
+
 
 def start_price(base: str, quote: str = "USD") -> float:
     """Return the price a pair starts at; unknown currencies get one derived from their name."""
@@ -123,6 +126,8 @@ class FixedTexts(dict[int, str]):
         self._decimals = decimals
 
     def __missing__(self, units: int) -> str:
+        if len(self) >= MAX_TEXTS:
+            self.clear()
         text = self[units] = fixed_text(units, self._decimals)
         return text
 
@@ -135,6 +140,8 @@ class LevelTexts(dict[int, str]):
         self._is_trimmed = is_trimmed
 
     def __missing__(self, level: int) -> str:
+        if len(self) >= MAX_TEXTS:
+            self.clear()
         text = fixed_text(self._grid.units(level), self._grid.decimals)
         if self._is_trimmed and "." in text:
             text = text.rstrip("0").rstrip(".")

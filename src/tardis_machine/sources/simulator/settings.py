@@ -9,7 +9,11 @@ from tardis_machine.model.settings import option
 from tardis_machine.model.time import MINUTE_US, parse_instant
 from tardis_machine.sources.simulator.feed import MAX_MESSAGES_PER_SECOND
 
-_SYMBOL = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+DEFAULT_START = "2024-03-01"
+DEFAULT_EXCHANGES = ("bitmex", "binance-futures", "deribit", "coinbase")
+"""Exchanges whose slices are written unless others are asked for."""
+
+_SYMBOL = re.compile(r"[A-Za-z0-9._/-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,11 +23,17 @@ class SimulatorSettings:
     out: Path = option(
         Path("simulated"), "Directory to write to; use it as --cache-dir afterwards."
     )
-    start: str = option("2024-03-01", "First minute to simulate, UTC.", metavar="time")
+    start: str | None = option(
+        None,
+        f"First minute to simulate, UTC (default: {DEFAULT_START}; with --serve: now).",
+        metavar="time",
+    )
     minutes: int = option(10, "Minutes to simulate.", minimum=1)
     seed: int = option(1, "Random seed; the same seed gives the same bytes.")
     exchanges: tuple[str, ...] = option(
-        (), "Exchanges to simulate (default: all supported).", aliases=("exchange",)
+        (),
+        f"Exchanges to simulate (default: {', '.join(DEFAULT_EXCHANGES)}; with --serve all).",
+        aliases=("exchange",),
     )
     symbols: tuple[str, ...] = option(
         (),
@@ -42,9 +52,13 @@ class SimulatorSettings:
     @property
     def start_us(self) -> int:
         """Return the first minute in microseconds."""
-        start_us = parse_instant(self.start)
+        start_us = parse_instant(self.start or DEFAULT_START)
         assert start_us is not None
         return start_us
+
+    def live_start_us(self, now_us: int) -> int:
+        """Return when markets open that are played live: now, unless a start was given."""
+        return now_us if self.start is None else self.start_us
 
     def __post_init__(self) -> None:
         problems = [*self._range_problems(), *self._start_problems(), *self._symbol_problems()]
@@ -62,7 +76,7 @@ class SimulatorSettings:
         return problems
 
     def _start_problems(self) -> list[str]:
-        start_us = parse_instant(self.start)
+        start_us = parse_instant(self.start or DEFAULT_START)
         if start_us is None:
             return [f"start must be a UTC time such as 2024-03-01T00:05, not {self.start!r}."]
         if start_us % MINUTE_US:
@@ -71,7 +85,7 @@ class SimulatorSettings:
 
     def _symbol_problems(self) -> list[str]:
         return [
-            f"symbol {text!r} may only contain letters, digits, '.', '_' and '-'."
+            f"symbol {text!r} may only contain letters, digits, '.', '_', '/' and '-'."
             for text in self.symbols
             if not _SYMBOL.fullmatch(text.rpartition(":")[2])
         ]

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from tardis_machine.sources.simulator.feed import UNITS_PER_MS, Second, SimulatedFeed
+from tardis_machine.sources.simulator.clock import UNITS_PER_MS, Second
+from tardis_machine.sources.simulator.feed import SimulatedFeed
 
 DISCONNECT_MARKER = "\n"
 """An empty line of a slice."""

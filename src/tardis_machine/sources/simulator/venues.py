@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tardis_machine.model.errors import UnknownNameError
-from tardis_machine.sources.simulator import binance_futures, bitmex, coinbase, deribit
+from tardis_machine.sources.simulator import bitmex, coinbase, deribit, kraken, okex_swap
+from tardis_machine.sources.simulator.binance import futures, spot
 from tardis_machine.sources.simulator.feed import FeedOptions, SimulatedFeed
 
 
@@ -24,11 +25,14 @@ class Venue:
 VENUES = MappingProxyType(
     {
         "bitmex": Venue(bitmex.open_feed, str.upper, lambda _: ("XBTUSD", "ETHUSD")),
-        "binance-futures": Venue(
-            binance_futures.open_feed, str.lower, lambda _: ("btcusdt", "ethusdt")
-        ),
+        "binance-futures": Venue(futures.open_feed, str.lower, lambda _: ("btcusdt", "ethusdt")),
         "deribit": Venue(deribit.open_feed, deribit.spell, deribit.default_symbols),
+        "binance": Venue(spot.open_feed, str.lower, lambda _: ("btcusdt", "ethusdt")),
         "coinbase": Venue(coinbase.open_feed, str.upper, lambda _: ("BTC-USD", "ETH-USD")),
+        "okex-swap": Venue(
+            okex_swap.open_feed, str.upper, lambda _: ("BTC-USDT-SWAP", "ETH-USDT-SWAP")
+        ),
+        "kraken": Venue(kraken.open_feed, str.upper, lambda _: ("BTC/USD", "ETH/USD")),
     }
 )
 """Exchange id -> how to simulate it."""

@@ -1,5 +1,6 @@
 """Deribit traffic: JSON-RPC notifications of book, trades and ticker, futures and options."""
 
+from tardis_machine.sources.simulator.deribit.feed import DeribitFeed
 from tardis_machine.sources.simulator.deribit.instruments import (
     FORWARD_PREMIUM,
     FutureFeed,
@@ -13,7 +14,7 @@ from tardis_machine.sources.simulator.deribit.symbols import (
     spell,
     years_until,
 )
-from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan, SimulatedFeed
+from tardis_machine.sources.simulator.feed import FeedOptions, MarketPlan
 from tardis_machine.sources.simulator.prices import PriceGrid, derived_grid, start_price
 
 __all__ = ["default_symbols", "open_feed", "spell"]
@@ -25,7 +26,7 @@ _OPTION_ACTIVITY = 0.15
 _COARSE_OPTION_PRICE = 0.005
 
 
-def open_feed(symbol: str, options: FeedOptions) -> SimulatedFeed:
+def open_feed(symbol: str, options: FeedOptions) -> DeribitFeed:
     """Start the market of an option, a perpetual or a future."""
     option = parse_option(symbol)
     if option is None:

@@ -1,0 +1,1 @@
+"""What keeps one client from taking the server from the others."""

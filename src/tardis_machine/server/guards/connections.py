@@ -1,0 +1,125 @@
+"""Connections of clients: late, half-closed, malformed."""
+
+import asyncio
+import socket
+from typing import Any
+
+from aiohttp import web
+
+from tardis_machine.model.texts import shortened
+from tardis_machine.server.guards.masking import MaskedFrames
+from tardis_machine.server.settings import ServerSettings
+from tardis_machine.telemetry.loggers import get_logger
+from tardis_machine.telemetry.replay_metrics import ServerMetrics
+
+log = get_logger(__name__)
+
+KEEP_ALIVE_SECONDS = 75.0
+"""How long a connection without a request stays open after an answer."""
+
+HALF_CLOSED_SECONDS = 5.0
+"""How long a client that has closed its side is waited for with the first byte of its answer.
+
+A client that is gone looks the same until something is written to it.
+"""
+
+UNSENT_BYTES = 32 * 1024
+"""What this process and the kernel each hold for a client, where there are many of them."""
+
+
+class Connection(web.RequestHandler):
+    """A connection to one of the ports."""
+
+    def __init__(
+        self,
+        server: web.Server,
+        settings: ServerSettings,
+        metrics: ServerMetrics,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        **options: Any,
+    ) -> None:
+        super().__init__(server, loop=loop, keepalive_timeout=KEEP_ALIVE_SECONDS, **options)
+        self._seconds = settings.request_timeout_seconds
+        self._metrics = metrics
+        self._first_request: asyncio.TimerHandle | None = None
+        self._half_closed: asyncio.TimerHandle | None = None
+        self._is_websocket = False
+        self._request: web.BaseRequest | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._first_request = self._loop.call_later(self._seconds, self.force_close)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Stop waiting."""
+        for timer in (self._first_request, self._half_closed):
+            if timer is not None:
+                timer.cancel()
+        self._request = None
+        super().connection_lost(exc)
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Answer a client that has closed its side before the answer began."""
+        is_idle = self._waiter is not None and not self._waiter.done()
+        if self._is_websocket or is_idle or self.ssl_context is not None:
+            return None
+        self.close()
+        self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS, self._leave)
+        return True
+
+    def set_parser(self, parser: Any, data_received_cb: Any = None) -> None:
+        """Read WebSocket frames from now on."""
+        self._is_websocket = True
+        checked: Any = MaskedFrames(parser, self.transport)
+        super().set_parser(checked, data_received_cb)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP request; the log of a server in a network would be full of it."""
+        self._metrics.malformed_requests.inc()
+        reason = shortened(message or str(exc))
+        log.debug("malformed request", client=request.remote, reason=reason)
+        if request.writer.output_size > 0:
+            raise ConnectionResetError("the response has begun")
+        response = web.json_response({"message": f"Malformed request: {reason}"}, status=status)
+        response.force_close()
+        return response
+
+    def request_arrived(self, request: web.BaseRequest) -> None:
+        """Stop waiting for the first request."""
+        self._request = request
+        if self._first_request is not None:
+            self._first_request.cancel()
+            self._first_request = None
+
+    def _leave(self) -> None:
+        if self._request is None or self._request.writer.output_size == 0:
+            self.force_close()
+
+
+def limit_unsent(request: web.Request) -> None:
+    """Hold little for a client that may read nothing, here and in the kernel.
+
+    What is on its way to a client that reads does not count. It costs CPU, so that it is done only
+    where there are many clients.
+    """
+    transport = request.transport
+    if transport is None:
+        return
+    transport.set_write_buffer_limits(high=UNSENT_BYTES)
+    connection = transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+
+def note_arrival(request: web.Request) -> None:
+    """Tell the connection of a request that it has arrived."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.request_arrived(request)

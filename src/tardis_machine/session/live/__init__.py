@@ -1,0 +1,1 @@
+"""Live streams for clients and for the publisher."""

@@ -1,0 +1,1 @@
+"""Live messages on disk, as slices that replays read."""

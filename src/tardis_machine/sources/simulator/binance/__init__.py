@@ -1,0 +1,1 @@
+"""Binance traffic: combined streams of spot and futures, with generated REST answers."""

@@ -11,6 +11,9 @@ from tardis_machine.lake.spark.session import open_session
 from tests.lake.events import encoded, of_every_case
 from tests.lake.lakes import Lake
 
+ROOT = "a lake"
+"""With a blank, so that every test shows that paths are not taken for URLs."""
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -23,7 +26,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path) -> Lake:
     """Return an empty lake."""
-    return Lake(spark, tmp_path / "lake")
+    return Lake(spark, tmp_path / ROOT)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tardis_machine.bronze.cases import PayloadCase
+from tardis_machine.bronze.content import COMPLETE, END_OF_TIME_US, Content
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
 from tardis_machine.lake.bronze.rows import bronze_events
@@ -164,7 +166,7 @@ def of_every_case() -> dict[str, list[NormalizedRecord]]:
             trade(1, id="a"),
             trade(1),
             trade(2, 0.1, 1e9, side="unknown"),
-            trade(3, 101.0, exchange="coinbase", symbol="BTC-USD"),
+            trade(3, 101.0, exchange="deribit", symbol="BTC-PERPETUAL"),
         ],
         "book_change": [book_change(1), book_change(2, is_snapshot=True, bids=[], asks=[])],
         "book_snapshot": [snapshot(1), snapshot(2, bids=[SnapshotLevel()] * 3)],
@@ -186,9 +188,20 @@ def encoded(
     origin: Origin = Origin.REPLAY,
     source: str = "producer",
     ingest_us: int = INGEST_US,
+    content: Content = COMPLETE,
 ) -> list[bytes]:
     """Return the envelopes of one stream."""
-    return [event.data for event in Encoder(source, origin).encode(records, ingest_us)]
+    contents = {record.exchange: content for record in records}
+    encoder = Encoder(source, origin, contents=contents)
+    return [event.data for event in encoder.encode(records, ingest_us)]
+
+
+def partial(*cases: PayloadCase, state_from_us: int = NOON_US) -> Content:
+    """Return how a replay makes records that may lack what came before it, in some cases."""
+    return Content(
+        state_from_us=state_from_us,
+        partial_us=dict.fromkeys(cases, (state_from_us, END_OF_TIME_US)),
+    )
 
 
 def bus_rows(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import Column, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.silver.refine import SPLIT_ROWS, refine_writer
@@ -11,6 +12,17 @@ from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import table_named
 from tardis_machine.lake.tables.bronze import EVENTS
 from tests.lake.events import bronze_rows
+
+DEADLINE_SECONDS = 600
+
+
+def read_available(writer: DataStreamWriter) -> None:
+    """Run a query until it has read what is available; fail instead of waiting for ever."""
+    query = writer.trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(DEADLINE_SECONDS), f"{query.name} does not end"
+    finally:
+        query.stop()
 
 
 class Lake:
@@ -26,20 +38,26 @@ class Lake:
         self.append(envelopes)
         self.refine()
 
-    def append(self, envelopes: Sequence[bytes | None]) -> None:
-        self._deliveries += 1
+    def append(self, envelopes: Sequence[bytes | None], *, is_next: bool = True) -> None:
+        """Append envelopes to Bronze, or others at the same positions of another stream."""
+        self._deliveries += is_next
         rows = bronze_rows(self.spark, envelopes, partition=str(self._deliveries))
         Store(self.spark, self.root).append(rows, EVENTS)
 
     def refine(self, max_batch_bytes: int = 1 << 30, split_rows: int = SPLIT_ROWS) -> None:
         """Bring Bronze to Silver."""
         writer = refine_writer(Store(self.spark, self.root), max_batch_bytes, split_rows)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        read_available(writer)
 
     def build(self) -> None:
         """Bring Silver to Gold."""
         writer = build_writer(Store(self.spark, self.root), 1 << 30)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        read_available(writer)
+
+    def delete(self, name: str) -> None:
+        """Delete the rows of a table that are there now."""
+        store = Store(self.spark, self.root)
+        store.spark.sql(f"DELETE FROM delta.`{store.path(table_named(name))}`")
 
     def values(self, name: str, *columns: str | Column) -> list[tuple[object, ...]]:
         found = Store(self.spark, self.root).read(table_named(name)).select(*columns)

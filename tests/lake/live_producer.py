@@ -15,8 +15,8 @@ from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.time import us_text
-from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Sink
+from tardis_machine.sinks.delivery.events import address
 from tardis_machine.sinks.registry import make_sink
 
 START_US = 1_709_251_200_000_000

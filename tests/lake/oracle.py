@@ -20,7 +20,9 @@ TIMES = {
     "open_ts": "open_timestamp",
     "close_ts": "close_timestamp",
 }
-_HEADER_ONLY = {column.name for column in HEADER_COLUMNS} | {"date", "payload_case"}
+_HEADER_ONLY = {column.name for column in HEADER_COLUMNS} | {
+    *("date", "payload_case", "mapper_version")
+}
 # How many entries a list had is kept for the way back; the levels themselves are compared.
 _NOT_COMPARED = {"bid_entries", "ask_entries"}
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tardis_machine.bronze.cases import case_of
+from tardis_machine.bronze.cases import PayloadCase, case_of
+from tardis_machine.bronze.content import Content
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
@@ -13,15 +14,32 @@ from tardis_machine.lake.bronze.headers import bronze_columns
 from tardis_machine.lake.silver.payloads import MALFORMED, payload_columns
 from tardis_machine.lake.tables import SILVER_BY_CASE
 from tardis_machine.model.ndjson import NormalizedRecord
+from tardis_machine.model.time import us_text
 from tests.lake.events import encoded, trade
 from tests.lake.oracle import moment, payload_of
 from tests.property.test_bronze import records
+from tests.unit.bronze.records import LOCAL_US, book_change
+from tests.unit.bronze.records import trade as recorded_trade
 
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def column(envelopes: list[bytes | None]) -> pa.Array:
     return pa.array(envelopes, pa.binary())
+
+
+def test_record_that_may_lack_something_has_a_capture_of_its_own() -> None:
+    content = Content(
+        state_from_us=1_709_251_100_000_000,
+        partial_us={PayloadCase.TRADE: (0, LOCAL_US + 1)},
+    )
+    encoder = Encoder("producer", Origin.REPLAY, contents={"bitmex": content})
+    made = [recorded_trade(local_timestamp=us_text(LOCAL_US + later)) for later in (0, 1)]
+    events = encoder.encode([*made, book_change()], LOCAL_US)
+    rows = bronze_columns(column([event.data for event in events]))
+    captures = ["partial:2024-02-29T23:58:20.000000Z", "history", "history"]
+    assert rows["capture"].to_pylist() == captures
+    assert events[0].series.identity_end == f":{captures[0]}"
 
 
 @patient

@@ -112,15 +112,25 @@ def test_kill_in_the_first_write_does_not_keep_a_query_from_starting(
     assert job.error is None
 
 
+def test_failure_outside_of_a_query_has_a_text_when_spark_is_gone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "lake").touch()
+    job = Running(spark, tmp_path, Stage.REFINE)
+    job.start()
+    job.end()
+    assert isinstance(job.error, LakeError)
+    assert "\n" not in str(job.error)
+    assert str(tmp_path / "lake") in str(job.error)
+
+
 def test_query_that_ends_by_itself_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
     job = Running(spark, tmp_path, Stage.INGEST)
     job.publish(0, 10)
     job.start()
     try:
         wait_until(lambda: job.rows("bronze.events") == 10, "the first events")
-        (log,) = (tmp_path / "bus").iterdir()
-        log.rename(tmp_path / "away")
-        (tmp_path / "bus").rmdir()
+        (tmp_path / "bus").rename(tmp_path / "away")
         wait_until(lambda: job.error is not None, "the end of the job")
     finally:
         job.end()

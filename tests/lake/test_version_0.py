@@ -54,6 +54,7 @@ def test_lake_of_version_0_is_continued(spark: SparkSession, folder: Path) -> No
     )
     Job(settings, ALL, said.append, threading.Event()).run_in(spark)
     assert said[0].startswith(f"ingest-files: {NEW_EVENTS} rows in 1 batch")
+    assert said[1].startswith(f"refine: {NEW_EVENTS} rows in 1 batch")
     queries = {path.name for path in (root / "_checkpoints").iterdir()}
     assert queries == {"ingest-files", "refine", "serve"}
     check_events(root)
@@ -77,7 +78,9 @@ def check_gold(root: Path, expected: Path) -> None:
         found = ask(root, f"select * from {file.stem} order by all")
         assert len(found) == len(wanted)
         for row, old in zip(found, wanted, strict=True):
-            assert row == {name: near(value) for name, value in old.items()}
+            # Version 0.1.0 took the contracts of an inverse instrument for amounts of base.
+            same = {name for name in old if name != "notional"}
+            assert {name: row[name] for name in same} == {name: near(old[name]) for name in same}
 
 
 def near(value: Any) -> Any:

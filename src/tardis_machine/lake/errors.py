@@ -82,6 +82,14 @@ def query_error(query: str, error: Exception) -> LakeError:
     return LakeError(f"{query} failed: {_first_line(text)}")
 
 
+def spark_error(error: Exception) -> LakeError:
+    """Return why Spark failed outside of a query.
+
+    Its text must be read while the JVM runs: it is kept there.
+    """
+    return LakeError(f"Spark failed: {_first_line(chr(10).join(_texts(error)))}")
+
+
 def loss_text(what: str) -> str:
     """Return the message that explains a loss and says how to continue."""
     return (

@@ -13,22 +13,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from prometheus_client import start_http_server
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.buses.registry import PublishingSettings
-from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
+from tardis_machine.lake.bronze.ingest import ingest_writer
 from tardis_machine.lake.buses import chosen_bus
 from tardis_machine.lake.buses.client import ReadPolicy
-from tardis_machine.lake.errors import LakeError, PythonStartError, query_error
+from tardis_machine.lake.errors import LakeError, PythonStartError, query_error, spark_error
 from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.progress import ProgressListener
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
+from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.refine import refine_writer
 from tardis_machine.lake.spark.session import open_session
 from tardis_machine.lake.store.store import Store
+from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.telemetry.metrics import Metrics
 
@@ -62,6 +65,8 @@ class JobSettings:
     publishing: PublishingSettings
     once: bool = False
     metrics_port: int | None = None
+    restates: bool = False
+    """Events may have gone from Silver, not only come."""
 
 
 class Job:
@@ -102,7 +107,9 @@ class Job:
 
     def run_in(self, spark: SparkSession) -> None:
         """Run in an existing session; the caller stops it."""
-        with self._serve_metrics():
+        with self._serve_metrics(), failures_of_spark():
+            lake = self._settings.lake
+            Store(spark, lake.root, lake.catalog).register(TABLES.values())
             if self._settings.once:
                 self._run_once(spark)
             else:
@@ -178,12 +185,13 @@ class Job:
         # Every store has its own session, and every session its own listeners.
         store.spark.streams.addListener(self._listener)
         if stage is Stage.REFINE:
-            return refine_writer(store, lake.max_batch_bytes)
+            limits = EventLimits(lake.max_event_skew_seconds, lake.late_exchanges)
+            return refine_writer(store, lake.max_batch_bytes, limits=limits)
         if stage is Stage.BUILD:
-            return build_writer(store, lake.max_batch_bytes)
+            return build_writer(store, lake.max_batch_bytes, restates=self._settings.restates)
         bus = chosen_bus(self._settings.publishing)
         policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
-        return ingest_writer(stream_bronze(store.spark, bus, policy), store, bus.bus)
+        return ingest_writer(store, bus, policy)
 
     def _report(self, query: StreamingQuery) -> None:
         self._listener.wait_for_end(str(query.runId))
@@ -196,6 +204,15 @@ def _check(query: StreamingQuery) -> None:
         with _failures_of(query):
             query.awaitTermination()
         raise LakeError(f"{query.name} was stopped from outside of this job.")
+
+
+@contextmanager
+def failures_of_spark() -> Iterator[None]:
+    """Raise a failure outside of all queries as an error of the lake with its reason."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise spark_error(error) from error
 
 
 @contextmanager

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tardis_machine.lake.buses.positions import LOST
-from tardis_machine.telemetry.metrics import LakeMetrics
+from tardis_machine.lake.buses.positions import LOST, NOT_STREAMS
+from tardis_machine.telemetry.lake_metrics import LakeMetrics
 
 REPORT_SECONDS = 5.0
 END_SECONDS = 30.0
@@ -129,7 +129,7 @@ def _distance(start: Mapping[str, Any], end: Mapping[str, Any]) -> int:
     return sum(
         max(_number(place) - _number((start.get(stream) or {}).get(partition)), 0)
         for stream, partitions in end.items()
-        if isinstance(partitions, Mapping) and stream != LOST
+        if isinstance(partitions, Mapping) and stream not in NOT_STREAMS
         for partition, place in partitions.items()
     )
 

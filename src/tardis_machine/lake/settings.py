@@ -1,7 +1,6 @@
 """Settings of the lake: where it is, and how its jobs run Spark."""
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from tardis_machine.model.settings import computed_option, option
+from tardis_machine.model.user_folders import cache_folder
 
 QueryFormat = Literal["table", "csv", "json", "parquet"]
 
 _NEXT_PROPERTY = re.compile(r",(?=\s*[\w.]+=)")
-
-
-def default_cache_dir() -> Path:
-    """Return the folder for jars and class archives, shared by all lakes of a user."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tardis-machine"
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -29,7 +23,8 @@ def parse_properties(text: str) -> dict[str, str]:
     for entry in filter(None, _NEXT_PROPERTY.split(text)):
         key, equals, value = entry.strip().partition("=")
         if not equals:
-            raise ValueError(f'Invalid conf entry "{entry}". Expected key=value.')
+            # Not what it is: it may be part of a secret.
+            raise ValueError("Invalid conf: expected key=value entries or a JSON object.")
         properties[key] = value
     return properties
 
@@ -47,6 +42,7 @@ class SparkSettings:
         "Additional Spark properties; they override those of the jobs.",
         metavar="key=value,…",
         parse=parse_properties,
+        secret=True,
     )
     jars: str = option(
         "auto",
@@ -64,7 +60,7 @@ class SparkSettings:
         "quick starts faster, throughput runs faster; auto is quick only with --once.",
     )
     cache_dir: Path = computed_option(
-        default_cache_dir,
+        cache_folder,
         "Folder for downloaded jars, JVM class archives and spark.log.",
         shown_default="~/.cache/tardis-machine",
     )
@@ -83,6 +79,14 @@ class LakeSettings:
     )
     max_batch_bytes: int = option(128 << 20, "Most bytes of Bronze per batch.", minimum=1 << 20)
     max_batch_events: int = option(1_000_000, "Most events of the bus per batch.", minimum=1)
+    max_event_skew_seconds: float = option(
+        604_800.0,
+        "Reject events whose exchange time is further from the local time; 0: no limit.",
+        minimum=0,
+    )
+    late_exchanges: tuple[str, ...] = option(
+        (), "Exchanges without that limit, because they send events with old times."
+    )
     fail_on_data_loss: bool = option(
         True, "Stop when the bus deleted events before they were read; false: log and continue."
     )

@@ -132,16 +132,19 @@ class TestEventHubs(BusReaderContract):
     pass
 
 
-def test_hub_that_was_made_anew_is_noticed(readable: EventHubsUnderTest) -> None:
+@pytest.mark.parametrize("count", [10, 30])
+def test_hub_made_anew_is_noticed_however_long_it_is(
+    readable: EventHubsUnderTest, count: int
+) -> None:
     readable.write(numbered(20))
     before = MicroBatches(readable.bus, POLICY)
     before.run()
     readable.server.create_hub(readable.hub)
-    readable.write(numbered(10, first=20))
+    readable.write(numbered(count, first=20))
     with pytest.raises(DataLossError, match="recreated"):
         MicroBatches(readable.bus, POLICY, before.offset).run()
     after = MicroBatches(readable.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
-    assert all_envelopes(after) == Counter(numbered(10, first=20))
+    assert all_envelopes(after) == Counter(numbered(count, first=20))
 
 
 def test_missing_hub_is_named(readable: EventHubsUnderTest) -> None:

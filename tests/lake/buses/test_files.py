@@ -1,15 +1,18 @@
 """The reader of the files bus, held to the contract of all readers, and what only files have."""
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tardis_machine.buses.files.ids import ID_FILE, read_id
 from tardis_machine.buses.files.log import LogError, pack_headers, pack_record, segments
 from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.files.reader import FilesBus
+from tardis_machine.lake.buses.positions import STREAMS
 from tardis_machine.lake.buses.source import StreamReader
 from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.sinks.log_writer import LogWriter
@@ -138,18 +141,51 @@ def test_everything_unread_removed_is_noticed_before_new_events_come(files: File
         MicroBatches(files.bus, POLICY, before.offset).run()
 
 
-def test_bus_made_anew_is_noticed(files: FilesUnderTest) -> None:
+@pytest.mark.parametrize("count", [5, 40])
+def test_stream_made_anew_is_noticed_however_long_it_is(files: FilesUnderTest, count: int) -> None:
     for first in (0, 10):
         files.append("bronze", numbered(10, first))
     before = MicroBatches(files.bus, POLICY)
     before.run()
-    for path in (files.directory / "bronze").iterdir():
-        path.unlink()
-    files.append("bronze", numbered(5, first=20))
+    shutil.rmtree(files.directory / "bronze")
+    files.append("bronze", numbered(count, first=20))
     with pytest.raises(DataLossError, match="recreated"):
         MicroBatches(files.bus, POLICY, before.offset).run()
     after = MicroBatches(files.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
-    assert all_envelopes(after) == Counter(numbered(5, first=20))
+    assert all_envelopes(after) == Counter(numbered(count, first=20))
+
+
+def test_positions_of_the_version_before_are_continued(files: FilesUnderTest) -> None:
+    files.append("bronze", numbered(10))
+    before = MicroBatches(files.bus, POLICY)
+    before.run()
+    assert before.offset is not None
+    # Neither that version's positions nor its streams have ids.
+    (files.directory / "bronze" / ID_FILE).unlink()
+    old = {name: value for name, value in before.offset.items() if name != STREAMS}
+    assert list(old) == ["bronze"]
+    files.append("bronze", numbered(5, first=10))
+    after = MicroBatches(files.bus, POLICY, old)
+    assert all_envelopes(after.run()) == Counter(numbered(5, first=10))
+    assert after.offset is not None
+    assert after.offset[STREAMS] == {"bronze": read_id(files.directory / "bronze")}
+
+
+def test_batch_that_was_planned_of_a_stream_made_anew_is_not_read(files: FilesUnderTest) -> None:
+    files.append("bronze", numbered(10))
+    start, end = planned(StreamReader(files.bus, POLICY))
+    shutil.rmtree(files.directory / "bronze")
+    files.append("bronze", numbered(20, first=10))
+    with pytest.raises(DataLossError, match="recreated"):
+        StreamReader(files.bus, POLICY).partitions(start, end)
+    assert StreamReader(files.bus, ReadPolicy(fails_on_loss=False)).partitions(start, end) == []
+
+
+def test_directory_that_cannot_be_written_is_known_by_its_path(tmp_path: Path) -> None:
+    assert FilesBus(FilesSettings(dir=tmp_path)).endpoint == read_id(tmp_path)
+    (tmp_path / ID_FILE).unlink()
+    (tmp_path / ID_FILE).mkdir()
+    assert FilesBus(FilesSettings(dir=tmp_path)).endpoint == str(tmp_path)
 
 
 def test_damaged_block_is_an_error_that_names_the_place(files: FilesUnderTest) -> None:

@@ -17,6 +17,7 @@ from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.kinesis.planner import DAY_MS
 from tardis_machine.lake.buses.kinesis.reader import KinesisBus
 from tardis_machine.lake.buses.kinesis.records import events_of
+from tardis_machine.lake.buses.positions import STREAMS
 from tardis_machine.lake.buses.source import StreamReader
 from tardis_machine.lake.errors import BusError, DataLossError
 from tardis_machine.model.settings import Secret
@@ -175,6 +176,20 @@ def test_planned_range_goes_with_the_stream_when_there_is_no_spool(
     readable.trim()
     with pytest.raises(DataLossError):
         rows_of(reader, partitions)
+
+
+def test_position_in_another_stream_of_the_name_is_noticed(readable: KinesisUnderTest) -> None:
+    readable.write(numbered(20))
+    before = MicroBatches(readable.bus, POLICY)
+    before.run()
+    assert before.offset is not None
+    (arn_and_time,) = before.offset[STREAMS].values()
+    assert readable.stream in arn_and_time
+    foreign = before.offset | {STREAMS: {readable.stream: "another account"}}
+    with pytest.raises(DataLossError, match="recreated"):
+        MicroBatches(readable.bus, POLICY, foreign).run()
+    after = MicroBatches(readable.bus, ReadPolicy(fails_on_loss=False), foreign).run()
+    assert all_envelopes(after) == Counter(numbered(20))
 
 
 def test_range_is_the_same_from_the_spool_and_from_the_service(readable: KinesisUnderTest) -> None:

@@ -171,17 +171,20 @@ def test_messages_deleted_one_by_one_are_no_loss(nats_bus: NatsUnderTest) -> Non
     assert len(rows) == 17
 
 
-def test_stream_that_was_made_anew_is_noticed(nats_bus: NatsUnderTest) -> None:
+@pytest.mark.parametrize("count", [10, 30])
+def test_stream_made_anew_is_noticed_however_long_it_is(
+    nats_bus: NatsUnderTest, count: int
+) -> None:
     nats_bus.write(numbered(20))
     before = MicroBatches(nats_bus.bus, POLICY)
     before.run()
     nats_bus.do(lambda stream: stream.delete_stream(nats_bus.stream))
     nats_bus.do(nats_bus._create)
-    nats_bus.write(numbered(10, first=20))
+    nats_bus.write(numbered(count, first=20))
     with pytest.raises(DataLossError, match="recreated"):
         MicroBatches(nats_bus.bus, POLICY, before.offset).run()
     after = MicroBatches(nats_bus.bus, ReadPolicy(fails_on_loss=False), before.offset).run()
-    assert all_envelopes(after) == Counter(numbered(10, first=20))
+    assert all_envelopes(after) == Counter(numbered(count, first=20))
 
 
 def test_large_messages_come_whole(any_nats: Nats) -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.gold.bars import (
     finished_bars,
@@ -22,8 +23,14 @@ def trade(seconds: float, price: float, amount: float = 1.0, **columns: Any) -> 
     return event(seconds, side="buy") | {"price": price, "amount": amount} | columns
 
 
+def with_worth(trades: DataFrame) -> DataFrame:
+    """Return trades of contracts that are worth 10 each."""
+    return trades.withColumn("worth", F.col("amount") * 10)
+
+
 def bar(seconds: float, interval: str = "1m", **columns: Any) -> dict[str, Any]:
-    numbers = dict.fromkeys(("open", "high", "low", "close", "volume", "notional"), 1.0)
+    prices = ("open", "high", "low", "close", "volume", "notional", "vwap")
+    numbers = dict.fromkeys(prices, 1.0)
     start = {"exchange": "bitmex", "symbol": "XBTUSD", "interval": interval, "open_ts": at(seconds)}
     return start | numbers | {"buy_volume": 1.0, "sell_volume": 0.0, "trades": 1} | columns
 
@@ -39,7 +46,7 @@ def test_trades_of_a_second_become_one_bar_per_capture(spark: SparkSession) -> N
         trade(1.4, 500, capture="live:a"),
         trade(1.4, 600, symbol="ETHUSD"),
     ]
-    rows = frame(spark, TRADES, trades).transform(second_bars)
+    rows = frame(spark, TRADES, trades).transform(with_worth).transform(second_bars)
     prices = values(rows, "open_ts", "symbol", "capture", "open", "high", "low", "close", "trades")
     assert prices == [
         (-1.0, "XBTUSD", "history", 97.0, 97.0, 97.0, 97.0, 1),
@@ -49,7 +56,10 @@ def test_trades_of_a_second_become_one_bar_per_capture(spark: SparkSession) -> N
         (2.0, "XBTUSD", "history", 98.0, 98.0, 98.0, 98.0, 1),
     ]
     sums = values(rows.where("trades = 4"), "volume", "buy_volume", "sell_volume", "notional")
-    assert sums == [(10.0, 3.0, 3.0, 100.0 + 206.0 + 321.0 + 396.0)]
+    assert sums == [(10.0, 3.0, 3.0, 100.0)]
+    assert values(rows.where("trades = 4").transform(longer_bars, "1m"), "weighted") == [
+        (100.0 + 206.0 + 321.0 + 396.0,)
+    ]
 
 
 def test_equal_event_times_are_ordered_by_arrival_then_ordinal(spark: SparkSession) -> None:
@@ -59,15 +69,15 @@ def test_equal_event_times_are_ordered_by_arrival_then_ordinal(spark: SparkSessi
         trade(1, 4, local_ts=at(1.2), ordinal=1),
         trade(1, 2, local_ts=at(1.1), ordinal=1),
     ]
-    rows = frame(spark, TRADES, trades).transform(second_bars)
+    rows = frame(spark, TRADES, trades).transform(with_worth).transform(second_bars)
     assert values(rows, "open", "close") == [(1.0, 4.0)]
 
 
 def test_bars_join_to_every_longer_interval(spark: SparkSession) -> None:
     minutes = [
-        bar(0, open=10.0, close=11.0, high=15.0, low=9.0, volume=2.0, notional=20.0),
-        bar(60, open=11.0, close=12.0, high=13.0, low=8.0, volume=1.0, notional=12.0),
-        bar(360, open=12.0, close=7.0, high=12.0, low=7.0, volume=0.0, notional=0.0, trades=5),
+        bar(0, open=10.0, close=11.0, high=15.0, low=9.0, volume=2.0, vwap=10.0),
+        bar(60, open=11.0, close=12.0, high=13.0, low=8.0, volume=1.0, vwap=12.0),
+        bar(360, open=12.0, close=7.0, high=12.0, low=7.0, volume=0.0, vwap=None, trades=5),
         bar(3600, open=5.0, close=6.0, high=6.0, low=5.0),
     ]
     rows = frame(spark, BARS, minutes).transform(longer_bars, "5m", "1h", "1d")

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.bronze.series import Origin
 from tardis_machine.lake.store.store import Store
-from tardis_machine.lake.tables.gold import GOLD_TABLES
+from tardis_machine.lake.tables.gold import BARS, GOLD_TABLES
 from tests.lake.events import (
+    NOON_US,
+    SECOND_US,
     book_change,
     book_ticker,
     disconnect,
@@ -30,11 +33,13 @@ HISTORY = [
     trade(2.6, 99, 1),
     trade(70, 104, 1),
     trade(400, 110, 5),
-    trade(3, 102, 1, exchange="coinbase", symbol="XBT-USD"),
+    trade(3, 102, 1, exchange="deribit", symbol="BTC-PERPETUAL"),
     book_change(1),
     book_ticker(5, 99, 101),
     book_ticker(6, 98, 102),
     quote(130, 97, 98),
+    # What stood at the end of the first minute.
+    quote(60, 50, 51, name="quote_1s", interval=1000),
     ticker(10, 0.01, 3600),
     ticker(20, 0.02, 3600),
     liquidation(30, 7),
@@ -46,10 +51,10 @@ LATE = [
     trade(69, 103, 1),
     trade(71, 105, 1),
     trade(4000, 120, 1),
-    trade(4, 105, 1, exchange="coinbase", symbol="XBT-USD"),
-    # A better source of quotes takes over the minute.
+    trade(4, 105, 1, exchange="deribit", symbol="BTC-PERPETUAL"),
+    # A finer source of quotes takes over its second, and no other one.
     quote(5.5, 99, 100),
-    # A worse one does not.
+    quote(131, 9, 10, name="quote_1s", interval=1000),
     book_ticker(131, 1, 2),
     ticker(15, 0.5, 3600),
     ticker(25, 0.03, 3600),
@@ -105,6 +110,9 @@ def test_stream_ends_like_one_batch_over_everything(spark: SparkSession, tmp_pat
         ("5m", 102.0, 102.0, 1, 1.0),
         ("5m", 110.0, 110.0, 1, 5.0),
     ]
+    # What was read may be deleted from what the queries stream from.
+    stream.delete("bronze.events")
+    stream.delete("silver.touched_minutes")
     stream.deliver(second)
     stream.build()
     check_corrected(stream)
@@ -129,18 +137,46 @@ def check_corrected(lake: Lake) -> None:
         ("1m", 120.0, 120.0, 1),
         ("1m", 201.0, 251.0, 6),
     ]
-    assert lake.values("gold.quotes_1s", "basis", "bid_price", "ask_price", "microprice") == [
-        ("quotes", 97.0, 98.0, 97.75),
-        ("quotes", 99.0, 100.0, 99.75),
+    second = F.date_format("second", "mm:ss")
+    assert lake.values("gold.quotes_1s", second, "basis", "bid_price", "microprice") == [
+        ("00:05", "quotes", 99.0, 99.75),
+        ("00:06", "book_tickers", 98.0, 100.0),
+        ("00:59", "quotes", 50.0, 50.75),
+        ("02:10", "quotes", 97.0, 97.75),
+        ("02:11", "book_tickers", 1.0, 1.5),
     ]
     assert lake.values("gold.funding", "funding_rate") == [(0.03,)]
     assert lake.values("gold.liquidations_1m", "buys", "sells", "sell_volume") == [(1, 1, 7.0)]
     assert lake.values("gold.cross_exchange_1m", "market", "venues", "cheapest", "dearest") == [
-        ("BTCUSD", 2, "coinbase", "bitmex")
+        ("BTC/USD perpetual", 2, "deribit", "bitmex")
     ]
     preferred = lake.values("gold.coverage", "data_type", "events", "capture", "is_preferred")
     assert ("trade", 6, "live:live", True) in preferred
     assert ("trade", 4, "history", False) in preferred
+
+
+def test_late_event_needs_nothing_between_it_and_now(lake: Lake) -> None:
+    day = 86_400
+    received_us = NOON_US + 400 * day * SECOND_US
+
+    def events(*days: float) -> list[bytes]:
+        kinds = (trade, book_change, liquidation)
+        records = [kind(each * day) for each in days for kind in kinds]
+        quotes = [book_ticker(each * day, 99, 101) for each in days]
+        tickers = [ticker(each * day, 0.01, (each + 0.1) * day) for each in days]
+        return encoded([*records, *quotes, *tickers], ingest_us=received_us)
+
+    lake.deliver(events(0, 150, 365))
+    lake.build()
+    between = list(Path(lake.root).glob("[sg]*/*/date=2024-07-29/**/*.parquet"))
+    assert {file.parts[-3] for file in between} >= {"trades", "quotes_1s", "funding", "coverage"}
+    for file in between:
+        file.write_bytes(b"no Parquet")
+    lake.deliver(events(0.001, 365.001))
+    lake.build()
+    spoilt = "date <> '2024-07-29'"
+    table = Store(lake.spark, lake.root).read(BARS).where(spoilt)
+    assert sorted(row.trades for row in table.where("interval = '1d'").collect()) == [2, 2]
 
 
 def test_disconnect_counts_for_every_series_of_its_exchange(lake: Lake) -> None:

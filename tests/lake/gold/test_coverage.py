@@ -22,6 +22,8 @@ def test_minutes_say_how_complete_each_capture_is(spark: SparkSession) -> None:
     trades = [event(at) for at in (1, 1.5, 2, 59.9)]
     trades += [event(at, capture="live:a") for at in (1, 2, 3, 4, 5)]
     trades += [event(61), event(62, capture="live:a"), event(0, symbol="ETHUSD")]
+    # However many events it has, they may lack what came before.
+    trades += [event(at, capture="partial:2024") for at in (61, 62, 63)]
     quotes = [event(1, name="quote_1s"), event(1, name="quote")]
     events = (
         frame(spark, TRADES, trades)
@@ -46,6 +48,7 @@ def test_minutes_say_how_complete_each_capture_is(spark: SparkSession) -> None:
         ("XBTUSD", "trade", 0.0, "live:a", 5, 55, 0, True),
         ("XBTUSD", "trade", 60.0, "history", 1, 59, 1, True),
         ("XBTUSD", "trade", 60.0, "live:a", 1, 59, 0, False),
+        ("XBTUSD", "trade", 60.0, "partial:2024", 3, 57, 1, False),
     ]
     ends = values(rows.where("events = 4"), "first_ts", "last_ts")
     assert ends == [(1.0, 59.9)]

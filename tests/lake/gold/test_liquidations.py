@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.gold.liquidations import finished_liquidations, minute_liquidations
 from tardis_machine.lake.tables.silver import LIQUIDATIONS
@@ -16,6 +17,10 @@ def order(seconds: float, side: str, price: float, amount: float, **columns: Any
     return event(seconds, side=side) | {"price": price, "amount": amount} | columns
 
 
+def with_worth(orders: DataFrame) -> DataFrame:
+    return orders.withColumn("worth", F.col("price") * F.col("amount"))
+
+
 def test_orders_of_a_minute_are_summed_by_side(spark: SparkSession) -> None:
     orders = [
         order(1, "buy", 100, 2),
@@ -26,7 +31,8 @@ def test_orders_of_a_minute_are_summed_by_side(spark: SparkSession) -> None:
         order(1, "sell", 70, 1, symbol="ETHUSD"),
         order(1, "sell", 70, 1, capture="live:a"),
     ]
-    minutes = frame(spark, LIQUIDATIONS, orders).transform(minute_liquidations)
+    rows = frame(spark, LIQUIDATIONS, orders).transform(with_worth)
+    minutes = rows.transform(minute_liquidations)
     columns = ("minute", "symbol", "buys", "sells", "buy_volume", "sell_volume")
     notionals = ("buy_notional", "sell_notional")
     assert values(minutes, "capture", *columns, *notionals) == [

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tardis_machine.lake.gold.quotes import (
     finished_quotes,
-    of_best_source,
+    of_finest_source,
     quote_events,
     quote_seconds,
 )
@@ -67,23 +67,25 @@ def test_snapshot_gives_its_best_levels(spark: SparkSession) -> None:
     ]
 
 
-def test_best_source_counts_for_the_whole_minute(spark: SparkSession) -> None:
-    tickers = seconds_of(spark, BOOK_TICKERS, [top(1, 1, 2), top(61, 3, 4), top(62, 5, 6)])
+def test_finest_source_counts_second_by_second(spark: SparkSession) -> None:
+    tickers = seconds_of(spark, BOOK_TICKERS, [top(1, 1, 2), top(2, 3, 4), top(62, 5, 6)])
     quotes = seconds_of(
         spark,
         QUOTES,
         [
-            top(2, 11, 12, name="quote_1s"),
-            top(3, 13, 14, name="quote"),
-            top(4, 15, 16, name="quote"),
-            top(1, 17, 18, symbol="ETHUSD"),
+            top(2, 11, 12, name="quote_1s", interval=1000.0),
+            top(4, 13, 14, name="quote_1s", interval=1000.0),
+            top(2.5, 15, 16, interval=0.0),
+            top(60, 17, 18, name="quote_1m", interval=60_000.0),
+            top(63, 19, 20, name="quote_1m", interval=60_000.0),
         ],
     )
-    best = tickers.unionByName(quotes).transform(of_best_source)
-    assert values(best, "symbol", "second", "data_type", "bid_price") == [
-        ("ETHUSD", 1.0, "quote", 17.0),
-        ("XBTUSD", 3.0, "quote", 13.0),
-        ("XBTUSD", 4.0, "quote", 15.0),
-        ("XBTUSD", 61.0, "book_ticker", 3.0),
-        ("XBTUSD", 62.0, "book_ticker", 5.0),
+    best = tickers.unionByName(quotes).transform(of_finest_source)
+    # A quote per interval tells what stood at the end of the second before its time.
+    assert values(best, "second", "data_type", "bid_price") == [
+        (1.0, "book_ticker", 1.0),
+        (2.0, "quote", 15.0),
+        (3.0, "quote_1s", 13.0),
+        (59.0, "quote_1m", 17.0),
+        (62.0, "book_ticker", 5.0),
     ]

@@ -65,4 +65,4 @@ def test_queries_join_tables_by_name(full_lake: Lake) -> None:
         "and t.event_ts between b.open_ts and b.open_ts + interval 1 day "
         "where b.interval = '1d' group by all order by all",
     )
-    assert list(query.lines("csv")) == ["exchange,trades,n\n", '"bitmex",3,3\n"coinbase",1,1\n']
+    assert list(query.lines("csv")) == ["exchange,trades,n\n", '"bitmex",3,3\n"deribit",1,1\n']

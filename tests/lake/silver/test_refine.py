@@ -4,10 +4,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
+from tardis_machine.lake.query.quality import check_lake
 from tardis_machine.lake.tables import SILVER_BY_CASE
 from tardis_machine.lake.tables.silver import EVENT_TABLES
 from tardis_machine.model.ndjson import NormalizedRecord
@@ -124,6 +126,30 @@ def test_bad_events_are_kept_with_the_reason_and_once(lake: Lake) -> None:
     lake.refine(max_batch_bytes=1)
     assert lake.values("silver.quarantine", "reason", "position") == refused
     assert lake.values("silver.trades", "price") == [(101.0,), (103.0,)]
+
+
+def test_batch_that_failed_between_its_writes_is_repeated(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    not_a_number = [trade(at, float("nan")) for at in (1, 2, 3)]
+    lake.append(encoded(not_a_number))
+    quarantine = Path(lake.root, "silver", "quarantine")
+    quarantine.parent.mkdir(parents=True)
+    # The events are refused and nothing is written to their table, then this write fails.
+    quarantine.touch()
+    with pytest.raises(StreamingQueryException):
+        lake.refine()
+    # The failure is raised; its trace of kilobytes is not printed as well.
+    assert not caplog.records
+    quarantine.unlink()
+    lake.refine()
+    assert lake.values("silver.quarantine", "position") == [("0",), ("1",), ("2",)]
+    assert lake.values("silver.trades", "price") == []
+    # A stream of another bus has the same name and the same positions.
+    lake.append([None, *encoded([trade(9, float("nan"))])], is_next=False)
+    lake.refine()
+    assert len(lake.values("silver.quarantine", "position")) == 5
+    assert not [finding for finding in check_lake(lake.root) if finding.is_error]
 
 
 def test_touched_minutes_are_noted(lake: Lake) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.plan import has_repetitions
 from tardis_machine.lake.silver.rows import (
     PROBLEM,
@@ -57,10 +58,17 @@ def test_rule_that_a_row_breaks_is_named(spark: SparkSession) -> None:
         "no symbol": trade(2, symbol=""),
         "price or amount is not a number": trade(3, amount=float("inf")),
         "local time in the future": trade(4, local_timestamp="2024-03-02T13:00:00.000001Z"),
+        "event time too far from local time": trade(8, timestamp="1970-01-01T00:00:00.000Z"),
     }
     fine = [trade(5), trade(6, local_timestamp="2024-03-02T13:00:00.000000Z"), trade(7, price=-1.0)]
     rows = bronze_rows(spark, encoded([*bad.values(), *fine])).transform(silver_rows, "trade")
     assert values(rows, PROBLEM) == sorted([(reason,) for reason in bad] + [(None,)] * 3, key=str)
+    far = bronze_rows(spark, encoded([trade(1, timestamp="2024-03-08T12:00:00.000Z")]))
+    for limits in (EventLimits(late_exchanges=("bitmex",)), EventLimits(max_skew_seconds=0)):
+        accepted = far.transform(silver_rows, "trade", limits=limits)
+        assert values(accepted, PROBLEM) == [(None,)]
+    refused = far.transform(silver_rows, "trade", limits=EventLimits(max_skew_seconds=60))
+    assert values(refused, PROBLEM) == [("event time too far from local time",)]
 
 
 def test_uneven_levels_are_refused(spark: SparkSession) -> None:

@@ -13,8 +13,9 @@ from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.errors import TableVersionError
 from tardis_machine.lake.store.changes import CHANGE, changed_rows
 from tardis_machine.lake.store.log_stats import files_with, known_times
-from tardis_machine.lake.store.store import Store, Transaction
+from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times
+from tardis_machine.lake.tables import TABLES
 from tardis_machine.lake.tables.gold import LIQUIDATIONS_1M
 from tardis_machine.lake.tables.silver import TRADES
 from tests.lake.events import NOON_US, SECOND_US
@@ -70,19 +71,22 @@ def test_table_of_a_newer_version_keeps_its_columns(store: Store) -> None:
     assert sorted(kept["new"].to_pylist(), key=str) == [None, "x"]
 
 
-def test_write_of_a_known_transaction_is_done_once(store: Store) -> None:
-    for number in (0, 0, 1):
-        rows = frame(store.spark, TRADES, trades(number))
-        store.append(rows, TRADES, Transaction("query/trade", number))
-    assert values(store.read(TRADES), "event_ts") == [(0.0,), (1.0,)]
-
-
 def test_statistics_are_kept_of_what_files_are_skipped_by(store: Store) -> None:
     store.append(frame(store.spark, TRADES, trades(1)), TRADES)
     files = pa.table(DeltaTable(store.path(TRADES)).get_add_actions(flatten=True))
     lowest = {name for name in files.column_names if name.startswith("min.")}
     assert lowest == {"min.exchange", "min.symbol", "min.local_ts", "min.event_ts"}
     assert files["num_records"].to_pylist() == [1]
+
+
+def test_existing_tables_are_registered_in_a_catalog(store: Store) -> None:
+    store.append(frame(store.spark, TRADES, trades(1)), TRADES)
+    again = Store(store.spark, store.root, "spark_catalog")
+    try:
+        again.register(TABLES.values())
+        assert again.spark.table("spark_catalog.silver.trades").count() == 1
+    finally:
+        again.spark.sql("DROP SCHEMA IF EXISTS spark_catalog.silver CASCADE")
 
 
 def test_log_tells_where_rows_may_be(tmp_path: Path) -> None:
@@ -95,15 +99,31 @@ def test_log_tells_where_rows_may_be(tmp_path: Path) -> None:
     def between(first: float, last: float) -> Times:
         return Times(NOON_US + int(first * SECOND_US), NOON_US + int(last * SECOND_US))
 
-    assert known_times(path, "event_ts", between(0, 9)) is None
-    assert known_times(path, "event_ts", between(0, 12)) == between(10, 12)
-    assert known_times(path, "event_ts", between(26, 39)) is None
-    found = known_times(path, "event_ts", between(22, 60))
+    assert known_times(path, "event_ts", [between(0, 9)]) == []
+    first, last = between(0, 12), between(22, 60)
+    assert known_times(path, "event_ts", [first]) == [between(10, 12)]
+    assert known_times(path, "event_ts", [between(26, 39)]) == []
+    early, late = known_times(path, "event_ts", [first, between(26, 39), last])
     # The end is cut to milliseconds in the log, and so a little later here.
-    assert found is not None
-    assert between(22, 45) <= found <= between(22, 45.001)
+    assert early == between(10, 12)
+    assert between(22, 45) <= late <= between(22, 45.001)
     assert len(files_with(path, "event_ts", [between(0, 12), between(41, 42)])) == 2
     assert files_with(path, "event_ts", [between(30, 35)]) == []
+
+
+def test_rows_tell_where_they_are_in_a_store_of_objects(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Store(spark, tmp_path.as_uri())
+    store.append(frame(store.spark, TRADES, trades(10, 12, 40, 86_400)), TRADES)
+
+    def between(first: float, last: float) -> Times:
+        return Times(NOON_US + int(first * SECOND_US), NOON_US + int(last * SECOND_US))
+
+    wanted = [between(0, 11), between(20, 30), between(35, 90_000)]
+    expected = [between(10, 10), between(40, 86_400)]
+    assert store.known_times(TRADES, "event_ts", wanted) == expected
+    assert store.known_times(TRADES, "event_ts", [between(13, 39)]) == []
 
 
 def test_changes_are_what_differs(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Callable
 
 from tardis_machine.buses.kafka.settings import KafkaSettings
+from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.buses.settings import BusSettings
 from tardis_machine.lake.buses.client import Bus
@@ -32,10 +33,16 @@ def chosen_bus(publishing: PublishingSettings) -> BusSettings:
     return found[0]
 
 
-def bus_of(settings: BusSettings) -> Bus:
-    """Return the reader of a bus; Kafka uses the connector of Spark."""
+def bus_of(settings: BusSettings, pages: str | None = None) -> Bus:
+    """Return the reader of a bus; Kafka uses the connector of Spark.
+
+    Args:
+        settings: How to reach the bus.
+        pages: Folder for what the driver must fetch to plan a batch; None: tasks fetch it again.
+    """
     module, _, name = _READERS[settings.bus].partition(":")
-    reader: Callable[[BusSettings], Bus] = getattr(
+    reader: Callable[..., Bus] = getattr(
         importlib.import_module(f"tardis_machine.lake.buses.{module}"), name
     )
-    return reader(settings)
+    # Only Kinesis does not tell its newest positions.
+    return reader(settings, pages) if settings.bus == KinesisSettings.bus else reader(settings)

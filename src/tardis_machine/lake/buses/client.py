@@ -80,6 +80,14 @@ class BusClient(RangeClient):
     def spans(self) -> Mapping[Lane, Span]:
         """Return the available events of every lane."""
 
+    def stream_ids(self) -> Mapping[str, str]:
+        """Return the ids of the streams in the last `spans`.
+
+        A stream that is deleted and made anew has another one. Streams whose positions show that
+        by themselves need none.
+        """
+        return {}
+
     @abstractmethod
     def distance(self, start: Position, end: Position) -> int:
         """Return the number of events between two positions, or an upper bound."""
@@ -190,6 +198,10 @@ class Bus(Protocol):
     @property
     def name(self) -> str:
         """Return its name, as in `bronze.events.bus`."""
+
+    @property
+    def endpoint(self) -> str:
+        """Return what tells it from other buses of its kind; without secrets."""
 
     def planner(self, policy: ReadPolicy) -> Planner:
         """Return what plans batches; may connect."""

@@ -4,7 +4,6 @@ from tardis_machine.lake.buses.client import Loss, ReadPolicy
 from tardis_machine.lake.buses.positions import Lane, Position
 from tardis_machine.lake.errors import DataLossError, loss_text
 from tardis_machine.telemetry.loggers import get_logger
-from tardis_machine.telemetry.logs import bridge_logs
 
 log = get_logger(__name__)
 
@@ -37,5 +36,4 @@ def report_loss(policy: ReadPolicy, lane: Lane, loss: Loss) -> None:
             else f"{place} deleted at least {loss.events} events before they were read"
         )
         raise DataLossError(loss_text(reason))
-    bridge_logs()
     log.warning("events lost", stream=lane.stream, partition=lane.partition, events=loss.events)

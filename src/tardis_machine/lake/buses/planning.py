@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 
-from tardis_machine.lake.buses.client import BusClient, Planner, ReadPolicy, Span
+from tardis_machine.lake.buses.client import BusClient, Loss, Planner, ReadPolicy, Span
 from tardis_machine.lake.buses.losses import Losses
 from tardis_machine.lake.buses.positions import (
     Lane,
     Offset,
     Position,
     Range,
+    changed_streams,
     fair_shares,
     offset_of,
     positions_of,
+    stream_ids,
 )
 
 
@@ -23,7 +25,7 @@ class LanePlanner(Planner):
         self._policy = policy
         self._losses = Losses(policy)
         self._goals: Mapping[Lane, Span] | None = None
-        self._spans: Mapping[Lane, Span] = {}
+        self._spans: Mapping[Lane, Span] | None = None
 
     def close(self) -> None:
         """Close the connection."""
@@ -36,25 +38,29 @@ class LanePlanner(Planner):
 
     def begin(self) -> Offset:
         """Return the positions before the oldest events."""
-        return offset_of({lane: span.oldest for lane, span in self._client.spans().items()})
+        oldest = {lane: span.oldest for lane, span in self._look().items()}
+        return offset_of(oldest, self._client.stream_ids())
 
     def freeze(self) -> None:
         """Keep the newest positions as the goal."""
-        self._goals = self._client.spans()
+        self._goals = self._look()
 
     def newest(self) -> Offset:
         """Return the newest positions, as they were when a batch was last planned."""
-        return offset_of({lane: span.newest for lane, span in self._spans.items()})
+        return offset_of({lane: span.newest for lane, span in (self._spans or {}).items()})
 
     def latest(self, start: Offset, max_rows: int | None) -> Offset:
         """Return the end of the next batch; a new lane only gets its start in it.
 
         So every range has both ends in the checkpoint, and means the same after a restart.
         """
-        spans = self._spans = self._client.spans()
-        known = positions_of(start)
+        spans = self._look()
+        known, ids = positions_of(start), dict(self._client.stream_ids())
+        new_streams = changed_streams(stream_ids(start), ids)
         starts = {
-            lane: self._after_loss(lane, position, spans[lane])
+            lane: self._new_start(lane, position, spans[lane])
+            if lane.stream in new_streams
+            else self._after_loss(lane, position, spans[lane])
             for lane, position in known.items()
             if lane in spans
         }
@@ -66,21 +72,33 @@ class LanePlanner(Planner):
             elif rows < wanted[lane]:
                 ends[lane] = self._client.advance(lane, starts[lane], rows)
         new = {lane: span.oldest for lane, span in self._lanes(spans) if lane not in known}
-        return offset_of(known | ends | new)
+        return offset_of(known | ends | new, stream_ids(start) | ids)
 
     def ranges(self, start: Offset, end: Offset) -> list[Range]:
         """Return the ranges of a batch, cut so that tasks have about the same to do."""
+        spans = self._look() if self._spans is None else self._spans
+        wanted = stream_ids(end)
+        gone = changed_streams(wanted, self._client.stream_ids())
+        new_streams = changed_streams(stream_ids(start), wanted)
         known, found = positions_of(start), []
         for lane, last in positions_of(end).items():
             first = known.get(lane, last)
-            if self._client.is_before(last, first):
+            if lane.stream in gone:
+                # Planned before a restart; what has taken its place is another stream.
+                self._losses.report(lane, last, Loss(1, is_new_lane=True))
+                continue
+            if lane.stream in new_streams or self._client.is_before(last, first):
                 # The lane was recreated, and its events are counted from the beginning.
-                first = self._client.spans()[lane].oldest
+                first = spans[lane].oldest if lane in spans else last
             found += self._cut(lane, first, last)
         return found
 
     def commit(self, end: Offset) -> None:
         """Do nothing: the bus retains the events itself."""
+
+    def _look(self) -> Mapping[Lane, Span]:
+        self._spans = self._client.spans()
+        return self._spans
 
     def _cut(self, lane: Lane, start: Position, end: Position) -> list[Range]:
         rows = self._client.distance(start, end)
@@ -99,6 +117,11 @@ class LanePlanner(Planner):
             return span.newest
         goal = self._goals[lane].newest if lane in self._goals else start
         return start if self._client.is_before(goal, start) else goal
+
+    def _new_start(self, lane: Lane, start: Position, span: Span) -> Position:
+        """Return the start of a stream that took the place of another; report the loss."""
+        self._losses.report(lane, start, Loss(1, is_new_lane=True))
+        return span.oldest
 
     def _after_loss(self, lane: Lane, start: Position, span: Span) -> Position:
         """Return where reading of a lane can continue; report lost events."""

@@ -17,6 +17,9 @@ Offset: TypeAlias = dict[str, dict[str, Position]]
 
 LOST = "_lost"
 """Name that stands for a stream where a reader reports how many events are gone."""
+STREAMS = "_streams"
+"""Name that stands for a stream where an offset has the ids of the streams."""
+NOT_STREAMS = frozenset({LOST, STREAMS})
 
 
 class Lane(NamedTuple):
@@ -42,13 +45,24 @@ def positions_of(offset: Offset) -> dict[Lane, Position]:
     return {
         Lane(stream, partition): position
         for stream, partitions in offset.items()
+        if stream not in NOT_STREAMS
         for partition, position in partitions.items()
     }
 
 
-def offset_of(positions: Mapping[Lane, Position]) -> Offset:
-    """Return positions as the JSON of a checkpoint, always in the same order."""
-    offset: Offset = {}
+def stream_ids(offset: Offset) -> dict[str, str]:
+    """Return the ids of the streams that an offset belongs to; older versions noted none."""
+    return dict(offset.get(STREAMS, {}))
+
+
+def changed_streams(before: Mapping[str, str], now: Mapping[str, str]) -> set[str]:
+    """Return the streams that have another id than before."""
+    return {name for name, id_ in now.items() if before.get(name, id_) != id_}
+
+
+def offset_of(positions: Mapping[Lane, Position], ids: Mapping[str, str] | None = None) -> Offset:
+    """Return positions and ids of streams as the JSON of a checkpoint, in a fixed order."""
+    offset: Offset = {STREAMS: dict(sorted(ids.items()))} if ids else {}
     # Spark compares offsets as text.
     for lane, position in sorted(positions.items()):
         offset.setdefault(lane.stream, {})[lane.partition] = position

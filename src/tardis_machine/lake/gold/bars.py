@@ -1,13 +1,15 @@
 """`gold.bars`: trades to 1 s bars, and bars to longer bars."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.gold.batch import Batch, Replacement, persisted
+from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.instruments import with_worth
 from tardis_machine.lake.gold.windows import SERIES, of_preferred_capture, order_in_second
-from tardis_machine.lake.store.times import Times, second_of, whole_days
+from tardis_machine.lake.store.caching import persisted
+from tardis_machine.lake.store.times import Times, joined, second_of, whole_days
 from tardis_machine.lake.tables.gold import BARS
 from tardis_machine.lake.tables.silver import TRADES
 
@@ -21,15 +23,16 @@ LONG = ("5m", "1h", "1d")
 
 def recompute(batch: Batch) -> Iterator[Replacement]:
     """Yield the short bars of the dirty minutes, then the long bars of their days."""
-    dirty, span = batch.minutes(*TRADES.cases), batch.dirty.span(*TRADES.cases)
-    seconds = batch.silver_rows(TRADES, *TRADES.cases).transform(second_bars)
+    dirty, spans = batch.minutes(*TRADES.cases), batch.dirty.times(*TRADES.cases)
+    trades = batch.silver_rows(TRADES, *TRADES.cases).transform(with_worth, batch.instruments)
+    seconds = trades.transform(second_bars)
     typed = seconds.withColumn("data_type", F.lit(TRADES.cases[0]))
     preferred = of_preferred_capture(typed, batch.coverage, "open_ts")
     with persisted(preferred.drop("capture", "data_type")) as chosen:
         minutes = chosen.transform(longer_bars, "1m")
         short = chosen.withColumn("interval", F.lit("1s")).unionByName(minutes)
-        yield _replacement(batch, short, SHORT, span, dirty)
-    days = whole_days(span)
+        yield _replacement(batch, short, SHORT, spans, dirty)
+    days = joined(map(whole_days, spans))
     # These include the 1 m bars that were written just before.
     minutes = batch.gold_rows(BARS, days, "open_ts", interval=("1m",))
     in_days = minutes.transform(in_dirty_windows, dirty, "1d")
@@ -37,15 +40,19 @@ def recompute(batch: Batch) -> Iterator[Replacement]:
 
 
 def _replacement(
-    batch: Batch, rows: DataFrame, intervals: tuple[str, ...], span: Times, dirty: DataFrame
+    batch: Batch,
+    rows: DataFrame,
+    intervals: tuple[str, ...],
+    spans: Sequence[Times],
+    dirty: DataFrame,
 ) -> Replacement:
     old = None
     if batch.may_delete:
-        existing = batch.gold_rows(BARS, span, "open_ts", interval=intervals)
+        existing = batch.gold_rows(BARS, spans, "open_ts", interval=intervals)
         whole = "1m" if intervals is SHORT else "1d"
         old = existing.transform(in_dirty_windows, dirty, whole)
     finished = rows.transform(finished_bars)
-    return Replacement(finished, span, "open_ts", old, {"interval": intervals})
+    return Replacement(finished, spans, "open_ts", old, {"interval": intervals})
 
 
 def second_bars(trades: DataFrame) -> DataFrame:
@@ -60,7 +67,8 @@ def second_bars(trades: DataFrame) -> DataFrame:
         F.sum("amount").alias("volume"),
         _sum_of_side("buy").alias("buy_volume"),
         _sum_of_side("sell").alias("sell_volume"),
-        F.sum(F.col("price") * F.col("amount")).alias("notional"),
+        F.sum("worth").alias("notional"),
+        F.sum(F.col("price") * F.col("amount")).alias("weighted"),
         F.count(F.lit(1)).alias("trades"),
     )
 
@@ -75,6 +83,10 @@ def longer_bars(bars: DataFrame, *intervals: str) -> DataFrame:
         F.struct(F.lit(name).alias("interval"), window_start("open_ts", name).alias("start"))
         for name in intervals
     ]
+    if "weighted" not in bars.columns:
+        # Bars without volume have no average price, and no weight.
+        weighted = F.coalesce(F.col("vwap") * F.col("volume"), F.lit(0.0))
+        bars = bars.withColumn("weighted", weighted)
     spread = bars.withColumn("window", F.explode(F.array(*windows)))
     grouped = spread.groupBy(*SERIES, "window.interval", "window.start").agg(
         F.min_by("open", "open_ts").alias("open"),
@@ -85,6 +97,7 @@ def longer_bars(bars: DataFrame, *intervals: str) -> DataFrame:
         F.sum("buy_volume").alias("buy_volume"),
         F.sum("sell_volume").alias("sell_volume"),
         F.sum("notional").alias("notional"),
+        F.sum("weighted").alias("weighted"),
         F.sum("trades").alias("trades"),
     )
     return grouped.withColumnRenamed("start", "open_ts")
@@ -98,7 +111,7 @@ def window_start(column: str, interval: str) -> Column:
 
 def finished_bars(bars: DataFrame) -> DataFrame:
     """Return rows of `gold.bars`."""
-    vwap = F.when(F.col("volume") != 0, F.col("notional") / F.col("volume"))
+    vwap = F.when(F.col("volume") != 0, F.col("weighted") / F.col("volume"))
     day = F.to_date("open_ts")
     return bars.select("*", day.alias("date"), vwap.alias("vwap")).select(*BARS.column_names)
 

@@ -1,21 +1,24 @@
 """One batch of dirty minutes: what Gold tables read for it, and how their rows are replaced."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame
 
 from tardis_machine.lake.arrow import Values, arrow_schema, kernels
+from tardis_machine.lake.bronze.headers import PARTIAL
 from tardis_machine.lake.gold.coverage import coverage_rows, events_of
 from tardis_machine.lake.gold.dirty_minutes import DirtyMinutes
+from tardis_machine.lake.gold.instruments import latest
 from tardis_machine.lake.gold.windows import in_dirty_minutes
+from tardis_machine.lake.store.caching import persisted
 from tardis_machine.lake.store.changes import changed_rows
 from tardis_machine.lake.store.store import Store
-from tardis_machine.lake.store.times import Times, between_days, between_times
+from tardis_machine.lake.store.times import Times, in_spans, on_days
 from tardis_machine.lake.tables import Table
 from tardis_machine.lake.tables.gold import COVERAGE
+from tardis_machine.lake.tables.instruments import INSTRUMENTS
 from tardis_machine.lake.tables.silver import (
     CONTROL_EVENTS,
     DISCONNECT,
@@ -30,8 +33,8 @@ class Replacement:
     """Rows of a Gold table that take the place of those in the same windows."""
 
     rows: DataFrame
-    span: Times
-    """From the start of the first to the end of the last window."""
+    spans: Sequence[Times]
+    """Times that hold all windows."""
     time: str
     """Name of the column with the start of the window."""
     old: DataFrame | None = None
@@ -43,8 +46,10 @@ class Replacement:
 class Batch:
     """One batch of dirty minutes, shared by all Gold tables."""
 
-    def __init__(self, store: Store, dirty: DirtyMinutes) -> None:
+    def __init__(self, store: Store, dirty: DirtyMinutes, *, restates: bool = False) -> None:
+        """Recompute dirty minutes; `restates`: events may have gone from them, not only come."""
         self.dirty = dirty
+        self.restates = restates
         self._store = store
 
     def minutes(self, *cases: str) -> DataFrame:
@@ -61,22 +66,37 @@ class Batch:
         by_symbol = DISCONNECT not in cases or not self.dirty.has(DISCONNECT)
         return in_dirty_minutes(rows, self.minutes(*cases), by_symbol=by_symbol)
 
+    def rows_between(self, table: Table, time: str, spans: Sequence[Times]) -> DataFrame:
+        """Return the rows of a table whose time is in any of the spans."""
+        return self._store.read_times(table, time, spans)
+
     def gold_rows(
-        self, table: Table, span: Times, time: str, **partitions: Sequence[str]
+        self, table: Table, spans: Sequence[Times], time: str, **partitions: Sequence[str]
     ) -> DataFrame:
-        """Return the existing rows of a Gold table in a span and some partitions."""
-        rows = self._store.read_times(table, time, [span])
-        return rows.where(" AND ".join(_conditions(span, time, partitions)))
+        """Return the existing rows of a Gold table in some spans and partitions."""
+        rows = self._store.read_times(table, time, spans)
+        return rows.where(" AND ".join(_conditions(spans, time, partitions)))
 
     @cached_property
     def coverage(self) -> DataFrame:
         """Return rows of `gold.coverage` for the dirty minutes; few, so the driver keeps them."""
         return self._store.spark.createDataFrame(self._covered)
 
+    @cached_property
+    def instruments(self) -> DataFrame:
+        """Return the newest row of every instrument; few, so the driver keeps them."""
+        found = self._store.read(INSTRUMENTS).transform(latest)
+        return self._store.spark.createDataFrame(found.toArrow())
+
     @property
     def may_delete(self) -> bool:
-        """Say whether the preferred capture of a minute may have changed, so that rows may go."""
-        return kernels.all(self._covered["is_preferred"]).as_py() is False
+        """Say whether rows may go: with events, or because another capture is preferred now."""
+        return self.restates or kernels.all(self._covered["is_preferred"]).as_py() is False
+
+    def has_partial(self, data_type: str) -> bool:
+        """Say whether a dirty minute has a capture of a data type that may lack something."""
+        rows = self._covered.filter(kernels.equal(self._covered["data_type"], data_type))
+        return kernels.any(kernels.starts_with(rows["capture"], PARTIAL)).as_py() is True
 
     @cached_property
     def _covered(self) -> Values:
@@ -95,26 +115,16 @@ class Batch:
 
     def write(self, table: Table, new: Replacement) -> None:
         """Write the rows that differ from those in the table."""
-        store, span, time = self._store, new.span, new.time
-        if store.known_times(table, time, span, **new.partitions) is None:
+        store, spans, time = self._store, new.spans, new.time
+        if not store.known_times(table, time, spans, **new.partitions):
             store.append(new.rows, table)
             return
         old = new.old
         if old is None:
-            old = self.gold_rows(table, span, time, **new.partitions)
+            old = self.gold_rows(table, spans, time, **new.partitions)
         changes = changed_rows(new.rows, old, table, deletes=new.old is not None)
         with persisted(changes) as kept:
-            store.replace(kept, table, *_conditions(span, time, new.partitions))
-
-
-@contextmanager
-def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """Cache rows that are used several times."""
-    rows.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
+            store.replace(kept, table, *_conditions(spans, time, new.partitions))
 
 
 def _cases_that_touch(table: Table) -> tuple[str, ...]:
@@ -124,7 +134,9 @@ def _cases_that_touch(table: Table) -> tuple[str, ...]:
     return (*cases, DISCONNECT)
 
 
-def _conditions(span: Times, time: str, partitions: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return conditions on a table (`t`) for a span and some partitions."""
+def _conditions(
+    spans: Sequence[Times], time: str, partitions: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return conditions on a table (`t`) for some spans and partitions."""
     named = [f"t.{name} IN ({', '.join(map(repr, values))})" for name, values in partitions.items()]
-    return [between_days("date", *span.dates), between_times(time, span), *named]
+    return [on_days("date", spans), in_spans(time, spans), *named]

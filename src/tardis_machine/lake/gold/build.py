@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.lake.gold import bars, cross_exchange, funding, liquidations, quotes
 from tardis_machine.lake.gold.batch import Batch, Replacement
+from tardis_machine.lake.gold.coverage import CASE_GROUPS, of_dirty_minutes
 from tardis_machine.lake.gold.dirty_minutes import collect_dirty
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
@@ -49,7 +50,12 @@ class GoldTable:
 
 
 def _coverage(batch: Batch) -> Iterable[Replacement]:
-    return [Replacement(batch.coverage, batch.dirty.span(*batch.dirty.spans), "minute")]
+    times = batch.dirty.times(*batch.dirty.spans)
+    old = None
+    if batch.restates:
+        groups = {case: batch.minutes(*cases) for case, cases in CASE_GROUPS.items()}
+        old = batch.gold_rows(COVERAGE, times, "minute").transform(of_dirty_minutes, groups)
+    return [Replacement(batch.coverage, times, "minute", old)]
 
 
 GOLD = (
@@ -63,24 +69,27 @@ GOLD = (
 """Every Gold table, in the order of writing: a table may read those before it."""
 
 
-def build_writer(store: Store, max_batch_bytes: int = MAX_DIRTY_BYTES) -> DataStreamWriter:
-    """Return the streaming query; the caller sets its trigger and starts it."""
-    store.create(TOUCHED_MINUTES)
-    minutes = (
-        store.spark.readStream.format("delta")
-        .option("maxBytesPerTrigger", min(max_batch_bytes, MAX_DIRTY_BYTES))
-        .load(store.path(TOUCHED_MINUTES))
-    )
+def build_writer(
+    store: Store, max_batch_bytes: int = MAX_DIRTY_BYTES, *, restates: bool = False
+) -> DataStreamWriter:
+    """Return the streaming query; the caller sets its trigger and starts it.
+
+    Args:
+        store: Where the tables are.
+        max_batch_bytes: Bytes of `silver.touched_minutes` per batch.
+        restates: Events may have gone from the touched minutes, not only come.
+    """
+    minutes = store.stream(TOUCHED_MINUTES, min(max_batch_bytes, MAX_DIRTY_BYTES))
     return (
         minutes.writeStream.queryName(QUERY)
         .option("checkpointLocation", store.checkpoint(QUERY))
-        .foreachBatch(lambda batch, _: build_batch(batch, store))
+        .foreachBatch(lambda batch, _: build_batch(batch, store, restates=restates))
     )
 
 
-def build_batch(minutes: DataFrame, store: Store) -> None:
+def build_batch(minutes: DataFrame, store: Store, *, restates: bool = False) -> None:
     """Update the Gold tables for some dirty minutes."""
-    batch = Batch(store, collect_dirty(minutes))
+    batch = Batch(store, collect_dirty(minutes), restates=restates)
     for gold in GOLD:
         if batch.dirty.has(*gold.cases):
             for replacement in gold.recompute(batch):

@@ -7,12 +7,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
-from tardis_machine.lake.store.times import Times, spanning
+from tardis_machine.lake.store.times import Times, joined
 from tardis_machine.lake.tables.silver import DISCONNECT
 from tardis_machine.model.time import MINUTE_US
-
-MAX_SPANS = 32
-"""More spans than this are read as one, from the first to the last."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +33,7 @@ class DirtyMinutes:
 
     def times(self, *cases: str) -> list[Times]:
         """Return the spans that contain the dirty minutes of some payload cases."""
-        found = [times for case in cases for times in self.spans.get(case, ())]
-        return found if len(found) <= MAX_SPANS else [spanning(found)]
-
-    def span(self, *cases: str) -> Times:
-        """Return the span from the first to the last dirty minute of some payload cases."""
-        return spanning(self.times(*cases))
+        return joined(times for case in cases for times in self.spans.get(case, ()))
 
 
 def collect_dirty(minutes: DataFrame) -> DirtyMinutes:

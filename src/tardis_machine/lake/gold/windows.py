@@ -13,13 +13,13 @@ _MAX_DELAY_US = 1 << (_DELAY_BITS - 1)
 _MAX_ORDINAL = (1 << _ORDINAL_BITS) - 1
 
 
-def order_in_second() -> Column:
-    """Return a number that orders the events of one second: event time, local time, ordinal.
+def order_in_second(time: str = "event_ts") -> Column:
+    """Return a number that orders the events of one second: time, local time, ordinal.
 
     One 64-bit number, because an aggregate ordered by a struct sorts all rows (four times slower).
     Delays above nine minutes count as nine minutes; they only order events of the same event time.
     """
-    event_us, local_us = F.unix_micros("event_ts"), F.unix_micros("local_ts")
+    event_us, local_us = F.unix_micros(time), F.unix_micros("local_ts")
     delay = F.greatest(
         F.lit(-_MAX_DELAY_US), F.least(local_us - event_us, F.lit(_MAX_DELAY_US - 1))
     )

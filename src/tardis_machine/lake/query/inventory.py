@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from tardis_machine.lake.arrow import arrow, kernels
+from tardis_machine.lake.roots import absolute_root
 from tardis_machine.lake.tables import TABLES, Table
 
 
@@ -25,13 +26,14 @@ class TableState:
 
 def list_tables(root: str) -> list[TableState]:
     """Return the state of every table that exists, in the order of declaration."""
+    root = absolute_root(root)
     states = (_state(root, table) for table in TABLES.values())
     return [state for state in states if state is not None]
 
 
 def _state(root: str, table: Table) -> TableState | None:
     try:
-        found = DeltaTable(f"{root.rstrip('/')}/{table.path}")
+        found = DeltaTable(f"{root}/{table.path}")
     except TableNotFoundError:
         return None
     files = arrow.table(found.get_add_actions(flatten=True))

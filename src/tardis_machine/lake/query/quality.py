@@ -5,10 +5,12 @@ warning, that the data from the exchange or the bus is.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 
+from tardis_machine.lake.query.checks import Check, Severity
+from tardis_machine.lake.query.gold_checks import gold_differences
 from tardis_machine.lake.query.inventory import list_tables
 from tardis_machine.lake.query.sql import Query
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
@@ -16,27 +18,7 @@ from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY, UNKNOWN, UNREADA
 from tardis_machine.lake.tables.silver import EVENT_TABLES
 
 EXAMPLES = 3
-
-
-class Severity(StrEnum):
-    """What it means when a check finds rows."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One quality check."""
-
-    table: str
-    """The table to check; the check is skipped while it has no rows."""
-    name: str
-    severity: Severity
-    meaning: str
-    """What it means when rows are found, and what to do."""
-    sql: str
-    """Returns the rows that should not exist; a column `n` stands for that many rows."""
+_COUNTED = re.compile(r" as n\b")
 
 
 @dataclass(frozen=True)
@@ -75,7 +57,7 @@ def _run(root: str, check: Check) -> Finding:
 
 
 def _numbered(sql: str) -> str:
-    return sql if " as n" in sql else f"select 1 as n from ({sql})"  # noqa: S608
+    return sql if _COUNTED.search(sql) else f"select 1 as n from ({sql})"  # noqa: S608
 
 
 def checks(grace_seconds: float = 0) -> Iterator[Check]:
@@ -85,6 +67,9 @@ def checks(grace_seconds: float = 0) -> Iterator[Check]:
     for case, table in SILVER_BY_CASE.items():
         yield _missing_events(case, table, grace_seconds)
     yield from _GOLD_CHECKS
+    yield from gold_differences(grace_seconds)
+    for table in EVENT_TABLES:
+        yield _mixed_versions(table)
     yield from _WARNINGS
 
 
@@ -114,7 +99,20 @@ def _missing_events(case: str, table: Table, grace_seconds: float) -> Check:
         f"and not exists (select 1 from {table.name} s where {same}) "
         "and not exists (select 1 from silver.quarantine q where q.date = b.date "
         "and q.bus = b.bus and q.stream = b.stream and q.partition = b.partition "
-        "and q.position = b.position)",
+        "and q.position = b.position and q.envelope is not distinct from b.envelope)",
+    )
+
+
+def _mixed_versions(table: Table) -> Check:
+    return Check(
+        table.name,
+        "mixed mapper versions",
+        Severity.WARNING,
+        "Events of one day were made by different versions of the mappers of their exchange. "
+        "Publish the day again with the newest version, then run: lake rebuild",
+        "select exchange, date, min(coalesce(mapper_version, 1)) as oldest, "  # noqa: S608
+        f"max(coalesce(mapper_version, 1)) as newest from {table.name} group by all "
+        "having oldest <> newest",
     )
 
 
@@ -187,5 +185,14 @@ _WARNINGS = (
         "Minutes in which the preferred capture lost its connection.",
         "select exchange, data_type, count(*) as n from gold.coverage "
         "where disconnects > 0 and is_preferred group by all",
+    ),
+    Check(
+        "gold.coverage",
+        "only partial captures",
+        Severity.WARNING,
+        "Minutes of which there are only replays that may lack what came before they began. "
+        "Publish them with `tardis-machine publish`, which begins at 00:00 UTC.",
+        "select exchange, data_type, min(minute) as first, max(minute) as last, count(*) as n "
+        "from gold.coverage where is_preferred and starts_with(capture, 'partial:') group by all",
     ),
 )

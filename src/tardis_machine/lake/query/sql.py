@@ -7,20 +7,21 @@ query reads the latest version of each table; nothing is written.
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
 from pyarrow.csv import WriteOptions, write_csv
 
 from tardis_machine.lake.arrow import Values
 from tardis_machine.lake.errors import QueryError
-from tardis_machine.lake.tables import TABLES, Column, ColumnType, Table, table_named
+from tardis_machine.lake.query.delta import AsOf, Snapshot, open_table
+from tardis_machine.lake.query.inventory import list_tables
+from tardis_machine.lake.query.pruning import files_of, scans_of
+from tardis_machine.lake.tables import Column, ColumnType, Table, table_named
 from tardis_machine.model.errors import MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _MENTIONED = re.compile(r'"?\b(bronze|silver|gold)"?\."?(\w+)"?', re.IGNORECASE)
 class Query:
     """One statement over the tables of a lake."""
 
-    def __init__(self, root: str, sql: str) -> None:
+    def __init__(self, root: str, sql: str, as_of: AsOf = None) -> None:
         try:
             import duckdb
         except ModuleNotFoundError as error:
@@ -56,8 +57,14 @@ class Query:
         self._connection = duckdb.connect()
         self._connection.execute("set timezone = 'UTC'")
         with self._errors_of_duckdb():
-            for table in mentioned_tables(sql):
-                _register(self._connection, table, root)
+            tables = mentioned_tables(sql)
+            if isinstance(as_of, int) and len(tables) > 1:
+                names = ", ".join(table.name for table in tables)
+                raise QueryError(
+                    f"--as-of {as_of}: versions of {names} have nothing to do with each other. "
+                    "Give a time, or name one table."
+                )
+            _register(self._connection, sql, {t: open_table(root, t, as_of) for t in tables}, root)
             self._result = self._connection.sql(sql)
         if self._result is None:
             raise QueryError("The statement returns no rows. Use a select statement.")
@@ -129,34 +136,72 @@ def mentioned_tables(sql: str) -> list[Table]:
     return [table_named(name) for name in names]
 
 
-def table_files(root: str, table: Table) -> list[str] | None:
-    """Return the files in the latest version of a table; None when the table does not exist."""
-    try:
-        return DeltaTable(f"{root.rstrip('/')}/{table.path}").file_uris()
-    except TableNotFoundError:
-        return None
-
-
 def _declaration(column: Column) -> str:
-    return f'"{column.name}" {_DUCKDB_TYPES.get(column.type, column.type)}'
+    return f'"{column.name}" {_type(column)}'
 
 
-def _register(connection: "duckdb.DuckDBPyConnection", table: Table, root: str) -> None:
-    """Create a view with the name of a table; a missing table is created empty."""
-    layer, _, name = table.name.partition(".")
-    connection.execute(f"create schema if not exists {layer}")
-    files = table_files(root, table)
-    if files is None and not any(table_files(root, other) for other in TABLES.values()):
+def _type(column: Column) -> str:
+    return _DUCKDB_TYPES.get(column.type, column.type)
+
+
+def _register(
+    connection: "duckdb.DuckDBPyConnection",
+    sql: str,
+    tables: Mapping[Table, Snapshot | None],
+    root: str,
+) -> None:
+    """Create a view of the needed files with the name of each table; a missing one is empty."""
+    if tables and not any(tables.values()) and not list_tables(root):
         raise QueryError(
             f"There is no lake at {root!r}: none of the tables exists. "
             "Build one with `tardis-machine lake run`, or set --lake to another root."
         )
-    if not files:
+    for table, snapshot in tables.items():
+        _create_empty(connection, table, snapshot)
+    scans = scans_of(connection, sql)
+    for table, snapshot in tables.items():
+        if snapshot is not None:
+            found = files_of(
+                connection, snapshot.files, [s for s in scans if s.table == table.name]
+            )
+            _create_view(connection, table, [snapshot.locate(name) for name in found])
+
+
+def _create_empty(
+    connection: "duckdb.DuckDBPyConnection", table: Table, snapshot: Snapshot | None
+) -> None:
+    connection.execute(f"create schema if not exists {table.layer}")
+    if snapshot is None:
         columns = ", ".join(map(_declaration, table.columns))
-        connection.execute(f"create table {layer}.{name} ({columns})")
+        connection.execute(f"create table {table.name} ({columns})")
+        return
+    connection.register("no_rows", snapshot.schema.empty_table())
+    missing = _missing_columns(table, snapshot.schema.names)
+    connection.execute(f"create table {table.name} as select *{missing} from no_rows")  # noqa: S608
+    connection.unregister("no_rows")
+
+
+def _missing_columns(table: Table, present: Sequence[str]) -> str:
+    """Return what a select adds for columns that a table has only since a later version."""
+    missing = [column for column in table.columns if column.name not in present]
+    return "".join(f", cast(null as {_type(column)}) as {column.name}" for column in missing)
+
+
+def _create_view(
+    connection: "duckdb.DuckDBPyConnection", table: Table, files: Sequence[str]
+) -> None:
+    """Replace an empty table by a view of files, if there are any."""
+    if not files:
         return
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
-    connection.execute(
-        f"create view {layer}.{name} as select * "  # noqa: S608 - names are declared ones
-        f"from read_parquet([{listed}], hive_partitioning = true, union_by_name = true)"
-    )
+    rows = f"from read_parquet([{listed}], hive_partitioning = true, union_by_name = true)"
+    connection.execute(f"drop table {table.name}")
+    connection.execute(f"create view {table.name} as select * {rows}")
+    # The view tells its columns without opening the files again.
+    layer, _, name = table.name.partition(".")
+    found = connection.execute(
+        "select column_name from duckdb_columns() where schema_name = ? and table_name = ?",
+        [layer, name],
+    ).fetchall()
+    if missing := _missing_columns(table, [column for (column,) in found]):
+        connection.execute(f"create or replace view {table.name} as select *{missing} {rows}")

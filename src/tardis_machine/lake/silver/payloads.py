@@ -11,9 +11,10 @@ import pyarrow as pa
 from tardis_machine.lake.arrow import Values, arrow, arrow_field
 from tardis_machine.lake.arrow import kernels as pc
 from tardis_machine.lake.bronze.envelopes import payload_view
-from tardis_machine.lake.bronze.headers import names_of, valid_times
+from tardis_machine.lake.bronze.headers import names_array, names_of, valid_times
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import EVENTS
+from tardis_machine.lake.tables.silver import PROVENANCE
 
 MALFORMED = "malformed payload"
 
@@ -39,7 +40,7 @@ def _silver_columns(table: Table, fields: dict[str, Any], rows: int) -> dict[str
             value = source[1](fields[source[0]])
         elif column.name in fields and column.name != "name":
             value = fields[column.name]
-        elif column.name in _FROM_BRONZE:
+        elif column.name in _FROM_HEADER:
             continue
         else:
             value = arrow.nulls(rows)
@@ -47,7 +48,7 @@ def _silver_columns(table: Table, fields: dict[str, Any], rows: int) -> dict[str
     return columns
 
 
-_FROM_BRONZE = frozenset(EVENTS.column_names)
+_FROM_HEADER = frozenset((*EVENTS.column_names, *PROVENANCE))
 
 
 def _first(levels: Values) -> Values:
@@ -61,8 +62,7 @@ def _first(levels: Values) -> Values:
 
 
 def _enumerated(*names: str, other: int = 0) -> Callable[[Values], Values]:
-    texts = pa.array(names)
-    return lambda numbers: names_of(numbers, texts, other)
+    return lambda numbers: names_of(numbers, names_array(*names), other)
 
 
 def _values(lists: Values) -> Values:

@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
-from tardis_machine.lake.store.times import Times, between_days, minute_of
+from tardis_machine.lake.roots import path_of
+from tardis_machine.lake.store.times import MAX_SPANS, Times, joined, minute_of
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import IDENTITY
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES
@@ -21,10 +22,9 @@ class CasePlan:
     case: str
     rows: int
     files: tuple[str, ...]
-    first_date: date
-    last_date: date
-    times: Times | None
-    """First and last local time; None when no row has one."""
+    dates: tuple[date, ...]
+    spans: tuple[Times, ...]
+    """From the first to the last local time of each day; none when no row has one."""
 
     @property
     def table(self) -> Table:
@@ -34,7 +34,10 @@ class CasePlan:
     @property
     def days(self) -> str:
         """Return a condition on the table (`t`) that every row of the batch meets."""
-        return between_days("date", self.first_date, self.last_date)
+        if len(self.dates) > MAX_SPANS:
+            return f"t.date BETWEEN DATE '{self.dates[0]}' AND DATE '{self.dates[-1]}'"
+        listed = ", ".join(f"DATE '{day}'" for day in self.dates)
+        return f"t.date IN ({listed})"
 
 
 def grouped_by_minute(headers: DataFrame) -> DataFrame:
@@ -51,12 +54,12 @@ def grouped_by_minute(headers: DataFrame) -> DataFrame:
     )
 
 
-def has_repetitions(headers: DataFrame) -> bool:
-    """Say whether two rows have the same identity (or, rarely, the same hash of it).
+def has_repetitions(events: DataFrame) -> bool:
+    """Say whether two events have the same identity (or, rarely, the same hash of it).
 
     Collecting eight bytes per event in the driver costs a tenth of shuffling all events.
     """
-    known = headers.where(F.col("payload_case").isin(*SILVER_BY_CASE))
+    known = events.where(F.col("payload_case").isin(*SILVER_BY_CASE))
     hashes = known.select(F.xxhash64(*IDENTITY).alias("hash")).toArrow()["hash"]
     return int(kernels.count_distinct(hashes).as_py()) < len(hashes)
 
@@ -71,26 +74,25 @@ def touched_minutes(groups: Values) -> Values:
 
 def plan_cases(groups: Values) -> list[CasePlan]:
     """Return the plan of each payload case."""
-    found = groups.group_by("payload_case").aggregate(
-        [
-            ("rows", "sum"),
-            ("file", "distinct"),
-            ("date", "min"),
-            ("date", "max"),
-            ("first_us", "min"),
-            ("last_us", "max"),
-        ]
+    found = groups.group_by(["payload_case", "date"]).aggregate(
+        [("rows", "sum"), ("file", "distinct"), ("first_us", "min"), ("last_us", "max")]
     )
-    return [_plan(row) for row in found.sort_by("payload_case").to_pylist()]
+    by_case: dict[str, list[dict[str, Any]]] = {}
+    for row in found.sort_by([("payload_case", "ascending"), ("date", "ascending")]).to_pylist():
+        by_case.setdefault(row["payload_case"], []).append(row)
+    return [_plan(case, days) for case, days in by_case.items()]
 
 
-def _plan(row: dict[str, Any]) -> CasePlan:
-    has_times = row["first_us_min"] is not None
+def _plan(case: str, days: list[dict[str, Any]]) -> CasePlan:
+    times = (
+        Times(day["first_us_min"], day["last_us_max"])
+        for day in days
+        if day["first_us_min"] is not None
+    )
     return CasePlan(
-        case=row["payload_case"],
-        rows=row["rows_sum"],
-        files=tuple(sorted(row["file_distinct"])),
-        first_date=row["date_min"],
-        last_date=row["date_max"],
-        times=Times(row["first_us_min"], row["last_us_max"]) if has_times else None,
+        case=case,
+        rows=sum(day["rows_sum"] for day in days),
+        files=tuple(sorted(path_of(file) for day in days for file in day["file_distinct"])),
+        dates=tuple(day["date"] for day in days),
+        spans=tuple(joined(times)),
     )

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.silver.instruments import Instruments
+from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.plan import (
     CasePlan,
     grouped_by_minute,
@@ -19,35 +21,39 @@ from tardis_machine.lake.silver.plan import (
     touched_minutes,
 )
 from tardis_machine.lake.silver.rows import (
+    DEFAULT_LIMITS,
     PROBLEM,
     first_per_event,
     quarantine_rows,
     silver_rows,
 )
-from tardis_machine.lake.store.store import Store, Transaction
-from tardis_machine.lake.store.times import between_times
+from tardis_machine.lake.store.store import Store
+from tardis_machine.lake.store.times import in_spans
 from tardis_machine.lake.tables import SILVER_BY_CASE
-from tardis_machine.lake.tables.bronze import EVENTS, IDENTITY
+from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import QUARANTINE, TOUCHED_MINUTES
 
 QUERY = "refine"
 SPLIT_ROWS = 100_000
 """From this many rows on, a MERGE plus an append cost less than one larger MERGE."""
-_HEADER = tuple(dict.fromkeys((*IDENTITY, "date", "event_ts")))
+_HEADER = ("date", "payload_case", "exchange", "symbol", "event_ts", "local_ts")
 
 
 @dataclass(frozen=True)
 class Batch:
     """What all payload cases of a batch share."""
 
-    number: int
     store: Store
     split_rows: int
     has_repetitions: bool
+    limits: EventLimits
 
 
 def refine_writer(
-    store: Store, max_batch_bytes: int, split_rows: int = SPLIT_ROWS
+    store: Store,
+    max_batch_bytes: int,
+    split_rows: int = SPLIT_ROWS,
+    limits: EventLimits = DEFAULT_LIMITS,
 ) -> DataStreamWriter:
     """Return the streaming query; the caller sets its trigger and starts it.
 
@@ -56,42 +62,54 @@ def refine_writer(
         max_batch_bytes: Bronze bytes read per batch.
         split_rows: Rows of a payload case from which the rows that cannot already be in the
             table are appended apart from the MERGE.
+        limits: Which event times are rejected.
     """
     # The MERGE source reads immutable files: evaluating it twice gives the same rows, so Delta
     # need not materialize it.
     store.spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
-    store.create(EVENTS)
     store.create(TOUCHED_MINUTES)
-    events = (
-        store.spark.readStream.format("delta")
-        .option("maxBytesPerTrigger", max_batch_bytes)
-        .load(store.path(EVENTS))
-    )
+    events = store.stream(EVENTS, max_batch_bytes)
     headers = events.select(*_HEADER, F.input_file_name().alias("file"))
+    instruments = Instruments(store)
+
+    def refine(batch: DataFrame, _: int) -> None:
+        refine_batch(batch, store, split_rows, limits, instruments)
+
     return (
         headers.writeStream.queryName(QUERY)
         .option("checkpointLocation", store.checkpoint(QUERY))
-        .foreachBatch(lambda batch, batch_id: refine_batch(batch, batch_id, store, split_rows))
+        .foreachBatch(refine)
     )
 
 
-def refine_batch(headers: DataFrame, batch_id: int, store: Store, split_rows: int) -> None:
+def refine_batch(
+    headers: DataFrame,
+    store: Store,
+    split_rows: int,
+    limits: EventLimits,
+    instruments: Instruments,
+) -> None:
     """Write one batch of Bronze files to Silver; a repeated batch changes nothing.
 
     Args:
         headers: Header columns and file of each row.
-        batch_id: Number of the batch in its query.
         store: Where the tables are.
         split_rows: As in `refine_writer`.
+        limits: As in `refine_writer`.
+        instruments: Keeps the table of instruments.
     """
     groups = headers.transform(grouped_by_minute).toArrow()
     if not len(groups):
         return
-    repeats = has_repetitions(headers)
-    for plan in plan_cases(groups):
-        _refine_case(plan, Batch(batch_id, store, split_rows, repeats))
+    plans = plan_cases(groups)
+    # Not of `headers`: Spark would count those rows of the stream twice.
+    files = [file for plan in plans for file in plan.files]
+    repeats = has_repetitions(store.read_files(EVENTS, files))
+    for plan in plans:
+        _refine_case(plan, Batch(store, split_rows, repeats, limits))
+    instruments.note(groups)
     # Last, so that a batch that fails midway is planned again as a whole.
-    touched = touched_minutes(groups)
+    touched = touched_minutes(limits.near_minutes(groups))
     if len(touched):
         store.append(store.spark.createDataFrame(touched), TOUCHED_MINUTES)
 
@@ -99,33 +117,29 @@ def refine_batch(headers: DataFrame, batch_id: int, store: Store, split_rows: in
 def _refine_case(plan: CasePlan, batch: Batch) -> None:
     events = batch.store.read_files(EVENTS, plan.files)
     if plan.case not in SILVER_BY_CASE or _insert(events, plan, batch):
-        batch.store.insert_new(quarantine_rows(events, plan.case), QUARANTINE, plan.days)
+        rejected = quarantine_rows(events, plan.case, batch.limits)
+        batch.store.insert_new(rejected, QUARANTINE, plan.days)
 
 
 def _insert(events: DataFrame, plan: CasePlan, batch: Batch) -> int:
     """Insert the events that are not in the table, and return how many rows were rejected.
 
     Events with equal identity have equal local times. Rows that cannot already be in the table are
-    therefore appended; only overlapping time ranges use MERGE.
+    therefore appended; only overlapping time ranges use MERGE. What a batch wrote before it failed
+    overlaps with its repetition, so nothing is written twice.
     """
-    if plan.times is None:
+    if not plan.spans:
         return plan.rows
-    write = _Write(batch, plan, (plan.days, between_times("local_ts", plan.times)))
-    overlap = batch.store.known_times(plan.table, "local_ts", plan.times)
-    if overlap is None:
+    write = _Write(batch, plan, (plan.days, in_spans("local_ts", plan.spans)))
+    overlap = batch.store.known_times(plan.table, "local_ts", plan.spans)
+    if not overlap:
         return write.append(events)
-    if overlap == plan.times or plan.rows < batch.split_rows:
+    if overlap == list(plan.spans) or plan.rows < batch.split_rows:
         return write.insert_new(events)
     # A row without a local time is rejected, in either write.
-    is_inside = F.coalesce(F.expr(between_times("local_ts", overlap)), F.lit(False))
+    is_inside = F.coalesce(F.expr(in_spans("local_ts", overlap)), F.lit(False))
     rejected = write.insert_new(events.alias("t").where(is_inside))
     return rejected + write.append(events.alias("t").where(~is_inside))
-
-
-def _query_id(rows: DataFrame) -> str:
-    """Return the id of the running query, which survives restarts."""
-    context = rows.sparkSession.sparkContext
-    return str(context.getLocalProperty("sql.streaming.queryId"))
 
 
 @dataclass(frozen=True)
@@ -139,9 +153,7 @@ class _Write:
     def append(self, events: DataFrame) -> int:
         """Append events that cannot be in the table; return how many were rejected."""
         rows, observed = self._good_rows(events)
-        writer = f"{_query_id(events)}/{self.plan.case}"
-        transaction = Transaction(writer, self.batch.number)
-        self.batch.store.append(rows, self.plan.table, transaction)
+        self.batch.store.append(rows, self.plan.table)
         return int(observed.get["rejected"])
 
     def insert_new(self, events: DataFrame) -> int:
@@ -153,7 +165,8 @@ class _Write:
     def _good_rows(self, events: DataFrame) -> tuple[DataFrame, Observation]:
         observed = Observation()
         rejected = F.count_if(F.col(PROBLEM).isNotNull()).alias("rejected")
-        rows = silver_rows(events, self.plan.case).observe(observed, rejected)
+        decoded = silver_rows(events, self.plan.case, limits=self.batch.limits)
+        rows = decoded.observe(observed, rejected)
         good = rows.where(F.col(PROBLEM).isNull()).drop(PROBLEM)
         if self.batch.has_repetitions:
             good = first_per_event(good, self.plan.table)

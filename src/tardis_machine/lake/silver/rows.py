@@ -8,7 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
 
 from tardis_machine.lake.arrow import arrow_field
-from tardis_machine.lake.bronze.headers import bronze_columns
+from tardis_machine.lake.bronze.headers import header_columns
+from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.payloads import payload_columns
 from tardis_machine.lake.spark.schemas import spark_field
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
@@ -17,23 +18,30 @@ from tardis_machine.lake.tables.silver import CONTROL_EVENTS, QUARANTINE
 
 PROBLEM = "problem"
 MAX_CLOCK_SKEW = "INTERVAL 1 DAY"
+DEFAULT_LIMITS = EventLimits()
 
 _LEVELS = ("bid_prices", "bid_amounts", "ask_prices", "ask_amounts")
 _BUS_NAMES = tuple(column.name for column in BUS_COLUMNS)
 
 
-def silver_rows(events: DataFrame, case: str, keep: Sequence[str] = ()) -> DataFrame:
+def silver_rows(
+    events: DataFrame,
+    case: str,
+    keep: Sequence[str] = (),
+    limits: EventLimits = DEFAULT_LIMITS,
+) -> DataFrame:
     """Decode and validate the Bronze rows of one payload case.
 
     Args:
         events: Rows of `bronze.events` with that payload case.
         case: The payload case.
         keep: Additional Bronze columns in the result.
+        limits: Which event times are rejected.
 
     Returns:
         The columns of the Silver table, those to keep, and `problem`: null for a valid row.
     """
-    return events.transform(decoded, case, keep).transform(checked, SILVER_BY_CASE[case])
+    return events.transform(decoded, case, keep).transform(checked, SILVER_BY_CASE[case], limits)
 
 
 def decoded(events: DataFrame, case: str, keep: Sequence[str] = ()) -> DataFrame:
@@ -56,20 +64,20 @@ def _decoder(
             envelopes = batch.column("envelope")
             payload, problems = payload_columns(case, envelopes)
             passed = dict(zip(batch.schema.names, batch.columns, strict=True))
-            columns = {**bronze_columns(envelopes), **payload, **passed, PROBLEM: problems}
+            columns = {**header_columns(envelopes), **payload, **passed, PROBLEM: problems}
             arrays = [columns[field.name].cast(field.type) for field in output]
             yield pa.RecordBatch.from_arrays(arrays, schema=output)
 
     return decode
 
 
-def checked(rows: DataFrame, table: Table) -> DataFrame:
+def checked(rows: DataFrame, table: Table, limits: EventLimits = DEFAULT_LIMITS) -> DataFrame:
     """Set `problem` to the first rule that a row violates, unless it is set already."""
-    rules = [F.when(violated, F.lit(reason)) for reason, violated in _rules(table)]
+    rules = [F.when(violated, F.lit(reason)) for reason, violated in _rules(table, limits)]
     return rows.withColumn(PROBLEM, F.coalesce(F.col(PROBLEM), *rules))
 
 
-def _rules(table: Table) -> Iterator[tuple[str, Column]]:
+def _rules(table: Table, limits: EventLimits) -> Iterator[tuple[str, Column]]:
     """Yield the reasons to reject a row, each with its condition."""
     yield "no exchange", F.col("exchange") == ""
     yield "no local time, or out of range", F.col("local_ts").isNull()
@@ -80,6 +88,7 @@ def _rules(table: Table) -> Iterator[tuple[str, Column]]:
     if table is not CONTROL_EVENTS:
         yield "no symbol", F.col("symbol") == ""
         yield "no event time, or out of range", F.col("event_ts").isNull()
+        yield "event time too far from local time", limits.is_exceeded()
     if "price" in table.column_names:
         yield "price or amount is not a number", ~(_is_finite("price") & _is_finite("amount"))
     if "bid_prices" in table.column_names:
@@ -98,16 +107,27 @@ def _has_even_levels() -> Column:
 
 def first_per_event(rows: DataFrame, table: Table) -> DataFrame:
     """Keep one row per identity, the one encoded first."""
-    by_arrival = Window.partitionBy(*table.key).orderBy("ingest_ts")
-    ranked = rows.withColumn("rank", F.row_number().over(by_arrival))
+    return _one_per_event(rows, table, F.col("ingest_ts"))
+
+
+def newest_per_event(rows: DataFrame, table: Table) -> DataFrame:
+    """Keep one row per identity: of the newest mappers, and of those the one encoded last."""
+    return _one_per_event(rows, table, F.col("mapper_version").desc(), F.col("ingest_ts").desc())
+
+
+def _one_per_event(rows: DataFrame, table: Table, *order: Column) -> DataFrame:
+    window = Window.partitionBy(*table.key).orderBy(*order)
+    ranked = rows.withColumn("rank", F.row_number().over(window))
     return ranked.where(F.col("rank") == 1).drop("rank")
 
 
-def quarantine_rows(events: DataFrame, case: str) -> DataFrame:
+def quarantine_rows(
+    events: DataFrame, case: str, limits: EventLimits = DEFAULT_LIMITS
+) -> DataFrame:
     """Return rows of `silver.quarantine` for the events that are rejected."""
     if case in SILVER_BY_CASE:
         keep = (*_BUS_NAMES, "payload_case", "envelope")
-        rows = silver_rows(events, case, keep).withColumnRenamed(PROBLEM, "reason")
+        rows = silver_rows(events, case, keep, limits).withColumnRenamed(PROBLEM, "reason")
     else:
         rows = events.withColumn("reason", _undecodable_reason())
     return rows.where(F.col("reason").isNotNull()).select(*QUARANTINE.column_names)

@@ -1,5 +1,6 @@
 """Start the Spark session: local by default, on a cluster with --master."""
 
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -205,6 +206,8 @@ def _start(properties: Mapping[str, str], log_path: Path | None) -> tuple[Any, S
         except PySparkException as exc:
             hint = f" See {log_path}." if log_path else ""
             raise LakeError(f"Spark did not start: {exc}.{hint}") from exc
+    # It prints the traces of every batch that fails or is stopped; a query raises its failure.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     context = SparkContext(gateway=gateway, conf=conf)
     context.setLogLevel("ERROR")
     return gateway, SparkSession(context)

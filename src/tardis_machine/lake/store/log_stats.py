@@ -1,6 +1,7 @@
 """File statistics from the Delta log of a table, read without Spark in a few milliseconds."""
 
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
@@ -10,21 +11,29 @@ from tardis_machine.model.time import SECOND_US
 
 # Delta truncates the statistics of times to milliseconds.
 _TRUNCATED_US = SECOND_US // 1000
+_EARLIEST_US, _LATEST_US = -(1 << 62), 1 << 62
 
 
-def known_times(path: str, column: str, times: Times, **partitions: Sequence[str]) -> Times | None:
-    """Return the part of a span in which a table may have rows; None when it has none there.
+def known_times(
+    path: str, column: str, wanted: Sequence[Times], **partitions: Sequence[str]
+) -> list[Times]:
+    """Return the parts of spans in which a table may have rows.
 
     Args:
         path: A table in a local folder.
         column: One of its time columns.
-        times: The span to look at.
+        wanted: The spans to look at.
         partitions: Partition values to look at, by column (default: all).
     """
     files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
     for name, values in partitions.items():
         files = files.filter(kernels.is_in(files[f"partition.{name}"], arrow.array(values)))
-    lows, highs = _bounds(files, column, times)
+    lows, highs = _bounds(files, column)
+    parts = (_part(lows, highs, times) for times in wanted)
+    return [part for part in parts if part is not None]
+
+
+def _part(lows: Values, highs: Values, times: Times) -> Times | None:
     overlaps = _overlap(lows, highs, times)
     if not kernels.any(overlaps).as_py():
         return None
@@ -35,16 +44,15 @@ def known_times(path: str, column: str, times: Times, **partitions: Sequence[str
 
 def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
     """Return the files that may have rows in any of the wanted spans."""
-    whole = Times(min(times.first_us for times in wanted), max(times.last_us for times in wanted))
     files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
-    lows, highs = _bounds(files, column, whole)
+    lows, highs = _bounds(files, column)
     overlaps = _overlap(lows, highs, wanted[0])
     for times in wanted[1:]:
         overlaps = kernels.or_(overlaps, _overlap(lows, highs, times))
-    return [f"{path}/{name}" for name in files["path"].filter(overlaps).to_pylist()]
+    return [f"{path}/{unquote(name)}" for name in files["path"].filter(overlaps).to_pylist()]
 
 
-def _bounds(files: Values, column: str, times: Times) -> tuple[Values, Values]:
+def _bounds(files: Values, column: str) -> tuple[Values, Values]:
     """Return the earliest and the latest time of each file."""
     if f"min.{column}" not in files.column_names:
         unknown = arrow.nulls(len(files), arrow.int64())
@@ -52,8 +60,8 @@ def _bounds(files: Values, column: str, times: Times) -> tuple[Values, Values]:
     else:
         lows, highs = _micros(files[f"min.{column}"]), _micros(files[f"max.{column}"])
     # A file without statistics may hold anything.
-    lows = lows.fill_null(times.first_us)
-    highs = kernels.add(highs, _TRUNCATED_US).fill_null(times.last_us)
+    lows = lows.fill_null(_EARLIEST_US)
+    highs = kernels.add(highs, _TRUNCATED_US).fill_null(_LATEST_US)
     return lows, highs
 
 

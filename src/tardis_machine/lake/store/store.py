@@ -5,7 +5,6 @@ the DataFrame API, so that it runs the same in a local session and on a cluster.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
@@ -14,10 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from tardis_machine.lake.errors import TableVersionError
+from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.store.log_stats import files_with, known_times
-from tardis_machine.lake.store.times import Times, between_times
+from tardis_machine.lake.store.times import Times, in_spans
 from tardis_machine.lake.tables import Table
 
 _MISSING_TABLE = {"PATH_NOT_FOUND", "DELTA_TABLE_NOT_FOUND", "DELTA_PATH_DOES_NOT_EXIST"}
@@ -25,14 +25,6 @@ TABLE_PROPERTIES = {
     "delta.enableDeletionVectors": "false",
     "delta.columnMapping.mode": "none",
 }
-
-
-@dataclass(frozen=True)
-class Transaction:
-    """Identifies one write, so that Delta commits it once."""
-
-    writer: str
-    number: int
 
 
 class Store:
@@ -43,6 +35,7 @@ class Store:
         self.root = absolute_root(root)
         self._catalog = catalog
         self._checked: set[str] = set()
+        self._registered: set[str] = set()
 
     def path(self, table: Table) -> str:
         """Return the path of a table."""
@@ -66,7 +59,14 @@ class Store:
                 return False
             raise
         self._checked.add(table.name)
+        self._register(table)
         return True
+
+    def register(self, tables: Iterable[Table]) -> None:
+        """Make the tables that exist known to the catalog, if there is one."""
+        if self._catalog is not None:
+            for table in tables:
+                self.exists(table)
 
     def create(self, table: Table) -> None:
         """Create an empty table unless it exists; for tables that are read as a stream."""
@@ -79,9 +79,15 @@ class Store:
             return self.spark.createDataFrame([], spark_schema(table))
         return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
 
+    def stream(self, table: Table, max_batch_bytes: int) -> DataFrame:
+        """Return the rows that are appended to a table, as a stream; others may be deleted."""
+        self.create(table)
+        reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        return reader.option("maxBytesPerTrigger", max_batch_bytes).load(self.path(table))
+
     def read_times(self, table: Table, column: str, wanted: Sequence[Times]) -> DataFrame:
         """Return the rows of a table, as `t`, whose time is in any of the wanted spans."""
-        is_wanted = " OR ".join(between_times(column, times) for times in wanted)
+        is_wanted = in_spans(column, wanted)
         if not is_local(self.root) or not self.exists(table):
             return self.read(table).alias("t").where(is_wanted)
         # Delta would plan this read with an extra Spark job, which costs more than most batches.
@@ -97,11 +103,9 @@ class Store:
         found = reader.option("basePath", self.path(table)).parquet(*paths)
         return found.select(*table.column_names)
 
-    def append(self, rows: DataFrame, table: Table, transaction: Transaction | None = None) -> None:
-        """Append rows; a transaction that is already committed is skipped."""
+    def append(self, rows: DataFrame, table: Table) -> None:
+        """Append rows."""
         writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
-        if transaction is not None:
-            writer = writer.options(txnAppId=transaction.writer, txnVersion=transaction.number)
         if not self.exists(table):
             writer = writer.options(**properties(table)).partitionBy(*table.partition_by)
         writer.save(self.path(table))
@@ -122,8 +126,10 @@ class Store:
             return
         self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
 
-    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> None:
-        """Apply changes from `changed_rows`; the cost depends on the number of changes.
+    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> dict[str, int]:
+        """Apply changes from `changed_rows`, and return how many rows of each change there are.
+
+        The cost depends on the number of changes.
 
         Args:
             changes: Rows, each with its `change`.
@@ -134,7 +140,7 @@ class Store:
         if counts.keys() <= {INSERT}:
             if counts:
                 self.append(changes.drop(CHANGE), table)
-            return
+            return counts
         values = [name for name in table.column_names if name not in table.key]
         updates = ", ".join(f"{name} = s.{name}" for name in values)
         self._merge(
@@ -145,24 +151,29 @@ class Store:
             f"WHEN MATCHED THEN UPDATE SET {updates}",
             f"WHEN NOT MATCHED THEN {_insert(table)}",
         )
+        return counts
 
     def known_times(
-        self, table: Table, column: str, times: Times, **partitions: Sequence[str]
-    ) -> Times | None:
-        """Return the part of a span in which a table may have rows; None when it has none."""
+        self, table: Table, column: str, wanted: Sequence[Times], **partitions: Sequence[str]
+    ) -> list[Times]:
+        """Return the parts of spans in which a table may have rows."""
         if not self.exists(table):
-            return None
+            return []
         if is_local(self.root):
-            return known_times(self.path(table), column, times, **partitions)
-        rows = self.read_times(table, column, [times])
+            return known_times(self.path(table), column, wanted, **partitions)
+        rows = self.read_times(table, column, wanted)
         for name, values in partitions.items():
             rows = rows.where(F.col(name).isin(*values))
+        numbers = (
+            F.when(F.expr(in_spans(column, [span])), number) for number, span in enumerate(wanted)
+        )
         time_us = F.unix_micros(column)
-        low, high = rows.agg(F.min(time_us), F.max(time_us)).collect()[0]
-        return None if low is None else Times(low, high)
+        groups = rows.groupBy(F.coalesce(*numbers)).agg(F.min(time_us), F.max(time_us))
+        return sorted(Times(low, high) for _, low, high in groups.collect())
 
     def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
-        keys = (f"t.{name} = s.{name}" for name in table.key)
+        needed = {column.name for column in table.columns if column.is_required}
+        keys = (f"t.{name} {'=' if name in needed else '<=>'} s.{name}" for name in table.key)
         condition = " AND ".join((*bounds, *keys))
         self.spark.sql(
             f"MERGE INTO delta.`{self.path(table)}` t USING {{rows}} s ON {condition} "
@@ -188,8 +199,10 @@ class Store:
             self.spark.sql(f"ALTER TABLE delta.`{self.path(table)}` ADD COLUMNS ({added})")
 
     def _register(self, table: Table) -> None:
-        if self._catalog is None or table.name in self._checked:
+        """Make a table known to the catalog, once; one that it knows stays as it is."""
+        if self._catalog is None or table.name in self._registered:
             return
+        self._registered.add(table.name)
         self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self._catalog}.{table.layer}")
         self.spark.sql(
             f"CREATE TABLE IF NOT EXISTS {self._catalog}.{table.name} USING delta "
@@ -203,16 +216,6 @@ def properties(table: Table) -> dict[str, str]:
         return TABLE_PROPERTIES
     # Statistics of columns that no query filters by cost a quarter of a write.
     return TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(table.stats_by)}
-
-
-def absolute_root(root: str) -> str:
-    """Return the root of a lake for Spark SQL: a URI or an absolute path."""
-    return str(Path(root).absolute()) if is_local(root) else root.rstrip("/")
-
-
-def is_local(root: str) -> bool:
-    """Say whether the root is a folder on this machine."""
-    return "://" not in root
 
 
 def _insert(table: Table) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 from datetime import date
+from heapq import nlargest
+from itertools import pairwise
 from typing import NamedTuple
 
 from pyspark.sql import Column
@@ -26,10 +28,25 @@ def _date_of(time_us: int) -> date:
     return date(*civil_from_days(time_us // DAY_US))
 
 
-def spanning(spans: Iterable[Times]) -> Times:
-    """Return the shortest span that contains all the others."""
-    starts, ends = zip(*spans, strict=True)
-    return Times(min(starts), max(ends))
+MAX_SPANS = 32
+"""Spans in one condition; more than this are joined where they are closest."""
+
+
+def joined(spans: Iterable[Times], limit: int = MAX_SPANS) -> list[Times]:
+    """Return the same spans in order, those that touch as one, and no more than a limit."""
+    found: list[Times] = []
+    for span in sorted(spans):
+        if found and span.first_us <= found[-1].last_us + 1:
+            found[-1] = Times(found[-1].first_us, max(found[-1].last_us, span.last_us))
+        else:
+            found.append(span)
+    gaps = (
+        (after.first_us - before.last_us, place)
+        for place, (before, after) in enumerate(pairwise(found), start=1)
+    )
+    cuts = sorted(place for _, place in nlargest(limit - 1, gaps))
+    parts = pairwise([0, *cuts, len(found)])
+    return [Times(found[start].first_us, found[end - 1].last_us) for start, end in parts if end]
 
 
 def whole_days(times: Times) -> Times:
@@ -38,14 +55,18 @@ def whole_days(times: Times) -> Times:
     return Times(first_us, last_us + DAY_US - 1)
 
 
-def between_days(column: str, first: date, last: date) -> str:
+def on_days(column: str, spans: Iterable[Times]) -> str:
     """Return a condition with literal bounds on a date of the target table (`t`)."""
-    return f"t.{column} BETWEEN DATE '{first}' AND DATE '{last}'"
+    days = (span.dates for span in spans)
+    texts = (f"t.{column} BETWEEN DATE '{first}' AND DATE '{last}'" for first, last in days)
+    return f"({' OR '.join(texts)})"
 
 
-def between_times(column: str, times: Times) -> str:
+def in_spans(column: str, spans: Iterable[Times]) -> str:
     """Return a condition with literal bounds, both included, on a time of the target table."""
-    return f"t.{column} BETWEEN {_literal(times.first_us)} AND {_literal(times.last_us)}"
+    ends = ((_literal(first_us), _literal(last_us)) for first_us, last_us in spans)
+    texts = (f"t.{column} BETWEEN {first} AND {last}" for first, last in ends)
+    return f"({' OR '.join(texts)})"
 
 
 def _literal(time_us: int) -> str:

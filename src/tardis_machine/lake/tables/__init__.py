@@ -6,7 +6,7 @@ from these declarations.
 
 from collections.abc import Mapping
 
-from tardis_machine.lake.tables import bronze, gold, silver
+from tardis_machine.lake.tables import bronze, gold, instruments, silver
 from tardis_machine.lake.tables.columns import Column, ColumnType, Table, by_name
 from tardis_machine.model.errors import UnknownNameError
 
@@ -18,6 +18,7 @@ TABLES: Mapping[str, Table] = by_name(
         *silver.EVENT_TABLES,
         silver.QUARANTINE,
         silver.TOUCHED_MINUTES,
+        instruments.INSTRUMENTS,
         *gold.GOLD_TABLES,
     )
 )

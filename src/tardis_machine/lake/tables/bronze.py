@@ -15,7 +15,7 @@ BUS_COLUMNS = (
         text("bus", "Bus that the event was read from: files, kafka, redis and so on."),
         text("stream", "Topic, stream, subject or hub."),
         text("partition", "Partition or shard of the stream; events are ordered within it."),
-        text("position", "Offset or id in the partition; unique and never reused."),
+        text("position", "Offset or id in the partition; unique in one stream of one bus."),
     ),
     time("bus_ts", "Time at which the bus accepted the event; null if the bus does not record it."),
 )
@@ -29,7 +29,11 @@ HEADER_COLUMNS = (
     Column(
         "ordinal", ColumnType.INT, "Sequence number among events with otherwise equal identity."
     ),
-    text("capture", "`live:<producer>` for live events, `history` for replays and archives."),
+    text(
+        "capture",
+        "`history` for replays and archives, `partial:<start>` where they may lack what came "
+        "before, `live:<producer>` for live events.",
+    ),
     text("producer", "Id of the process that encoded the event."),
     text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
@@ -53,4 +57,6 @@ EVENTS = Table(
     key=("bus", "stream", "partition", "position"),
     partition_by=("date", "payload_case"),
     cluster_by=("exchange", "symbol", "local_ts"),
+    # The lake skips files of Bronze by no other column, and statistics cost as much as writing.
+    stats=("local_ts",),
 )

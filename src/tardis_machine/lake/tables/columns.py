@@ -47,6 +47,8 @@ class Table:
     """Sort order of rows in files after compaction."""
     cases: tuple[str, ...] = ()
     """Payload cases of its events."""
+    stats: tuple[str, ...] | None = None
+    """Columns with file statistics; None: those of `cluster_by`, and the event time."""
 
     def __post_init__(self) -> None:
         missing = {*self.key, *self.partition_by, *self.cluster_by} - {*self.column_names}
@@ -71,6 +73,8 @@ class Table:
     @property
     def stats_by(self) -> tuple[str, ...]:
         """Return the columns with file statistics; none: all columns."""
+        if self.stats is not None:
+            return self.stats
         if not self.cluster_by:
             return ()
         return (*self.cluster_by, *({"event_ts"} & {*self.column_names}))

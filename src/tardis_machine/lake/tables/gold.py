@@ -12,7 +12,7 @@ from tardis_machine.lake.tables.columns import (
 )
 from tardis_machine.lake.tables.silver import BASE_UNIT, QUOTE_UNIT, RATE_UNIT
 
-_NOTIONAL_UNIT = "price × amount"
+_NOTIONAL_UNIT = "quote currency of the symbol"
 _EXCHANGE = text("exchange", "Exchange id.")
 _SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
 _MINUTE = time("minute", "Start of the minute.")
@@ -40,7 +40,12 @@ BARS = Table(
         number("volume", "Sum of amounts.", BASE_UNIT),
         number("buy_volume", "Sum of amounts of taker buys.", BASE_UNIT),
         number("sell_volume", "Sum of amounts of taker sells.", BASE_UNIT),
-        number("notional", "Sum of price × amount.", _NOTIONAL_UNIT),
+        number(
+            "notional",
+            "Worth of the trades by silver.instruments; null without a contract size, price × "
+            "amount for symbols that are not in it.",
+            _NOTIONAL_UNIT,
+        ),
         number("vwap", "Volume-weighted average price; null without volume.", QUOTE_UNIT),
         count("trades", "Number of trades."),
     ),
@@ -50,7 +55,11 @@ BARS = Table(
 )
 QUOTES_1S = Table(
     name="gold.quotes_1s",
-    meaning="The last best bid and ask of every second with a quote.",
+    meaning=(
+        "The best bid and ask that stood at the end of every second with a quote, from the source "
+        "with the shortest interval in that second. A quote per interval counts for the second "
+        "that its interval ends with."
+    ),
     columns=(
         *required(_date("second"), _EXCHANGE, _SYMBOL, time("second", "Start of the second.")),
         text("basis", "Source table: quotes, book_tickers or book_snapshots."),
@@ -93,19 +102,22 @@ LIQUIDATIONS_1M = Table(
         count("sells", "Liquidated long positions."),
         number("buy_volume", "Sum of amounts of buys.", BASE_UNIT),
         number("sell_volume", "Sum of amounts of sells.", BASE_UNIT),
-        number("buy_notional", "Sum of price × amount of buys.", _NOTIONAL_UNIT),
-        number("sell_notional", "Sum of price × amount of sells.", _NOTIONAL_UNIT),
+        number("buy_notional", "Worth of buys; null as in gold.bars.", _NOTIONAL_UNIT),
+        number("sell_notional", "Worth of sells; null as in gold.bars.", _NOTIONAL_UNIT),
     ),
     key=("date", "exchange", "symbol", "minute"),
     cluster_by=("exchange", "symbol", "minute"),
 )
 CROSS_EXCHANGE_1M = Table(
     name="gold.cross_exchange_1m",
-    meaning="Price dispersion of one market between exchanges, per minute.",
+    meaning=(
+        "Price dispersion of one market between exchanges, per minute: instruments of the same "
+        "base, quote and kind; futures also of the same expiry."
+    ),
     columns=(
         *required(
             _date("minute"),
-            text("market", "Symbol without separators and contract suffixes, XBT as BTC: BTCUSDT."),
+            text("market", "Base, quote and kind: BTC/USDT perpetual; and the day of expiry."),
             _MINUTE,
         ),
         count(
@@ -118,6 +130,9 @@ CROSS_EXCHANGE_1M = Table(
         number("dispersion_bps", "Highest minus lowest price, relative to the mean.", "1e-4"),
         text("cheapest", "Exchange with the lowest last price."),
         text("dearest", "Exchange with the highest last price."),
+        text("base", "What is bought and sold; prices are for one unit of it."),
+        text("quote", "Currency of prices."),
+        text("kind", "spot, perpetual or future."),
     ),
     key=("date", "market", "minute"),
     cluster_by=("market", "minute"),
@@ -132,7 +147,7 @@ COVERAGE = Table(
             _SYMBOL,
             text("data_type", "Payload case, or the requested data type of computed records."),
             time("minute", "Start of the minute of event_ts."),
-            text("capture", "`live:<producer>` or `history`."),
+            text("capture", "`history`, `partial:<start>` or `live:<producer>`."),
         ),
         count("events", "Number of events with an event_ts in the minute."),
         count("silent_seconds", "Seconds of the minute without an event.", "s"),
@@ -142,7 +157,7 @@ COVERAGE = Table(
         Column(
             "is_preferred",
             ColumnType.BOOLEAN,
-            "True: the capture with the most events; Gold uses it.",
+            "True: Gold uses it. The most events; partial captures only if there is no other.",
         ),
     ),
     key=("date", "exchange", "symbol", "data_type", "minute", "capture"),

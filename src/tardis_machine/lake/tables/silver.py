@@ -25,7 +25,11 @@ _EXCHANGE = text("exchange", "Exchange id, for example binance-futures.")
 _SYMBOL = text("symbol", "Instrument id as the exchange publishes it.")
 _LOCAL_TS = time("local_ts", "Arrival time at the recorder (history) or at the producer (live).")
 _ORDINAL = Column("ordinal", ColumnType.INT, "Sequence number among otherwise equal keys.")
-_CAPTURE = text("capture", "`live:<producer>` for live events, `history` for replays and archives.")
+_CAPTURE = text(
+    "capture",
+    "`history` for replays and archives, `partial:<start>` where they may lack what came before, "
+    "`live:<producer>` for live events.",
+)
 _EVENT_TS = time("event_ts", "Timestamp of the exchange.")
 _NAME = text("name", "Requested data type, for example book_snapshot_5_100ms.")
 _CASE = text("payload_case", "Payload case of the event.")
@@ -37,7 +41,15 @@ _PROVENANCE = (
     text("origin", "Source of the event: realtime, replay or archive."),
     time("ingest_ts", "Time at which the producer encoded the event."),
     Column("time_digits", ColumnType.INT, "Bit mask of timestamps that had microseconds."),
+    Column(
+        "mapper_version",
+        ColumnType.INT,
+        "Version of the mappers that made the event; null, in rows of lakes before it: 1.",
+    ),
 )
+PROVENANCE = tuple(column.name for column in _PROVENANCE)
+"""Columns that say who made an event and when, not what it is."""
+
 _EXECUTION = (
     text("id", "Id that the exchange assigned."),
     number("price", "Price.", QUOTE_UNIT),
@@ -213,7 +225,8 @@ QUARANTINE = Table(
         _LOCAL_TS,
         Column("envelope", ColumnType.BINARY, "The bytes as read from the bus."),
     ),
-    key=("date", "bus", "stream", "partition", "position"),
+    # Two streams of the same name, of two servers for example, have the same positions.
+    key=("date", "bus", "stream", "partition", "position", "envelope"),
 )
 TOUCHED_MINUTES = Table(
     name="silver.touched_minutes",
@@ -243,7 +256,7 @@ EVENT_TABLES = (
 """The tables of events; each payload case is in exactly one of them."""
 
 QUOTE_TABLES = (QUOTES, BOOK_TICKERS, BOOK_SNAPSHOTS)
-"""Sources of best bid and ask for Gold; of two sources in one minute, the first is used."""
+"""Sources of best bid and ask for Gold; of two of the same resolution, the first is used."""
 
 QUOTE_CASES = tuple(case for table in QUOTE_TABLES for case in table.cases)
 """The payload cases of those tables."""

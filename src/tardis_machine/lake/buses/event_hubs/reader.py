@@ -40,6 +40,11 @@ class EventHubsBus:
         self._settings = settings
         self._group = consumer_group
 
+    @property
+    def endpoint(self) -> str:
+        """Return the namespace."""
+        return self._settings.host
+
     def connect(self) -> "EventHubsClient":
         """Return a client; it connects when it is used."""
         return EventHubsClient(self._settings, self._group)
@@ -74,6 +79,10 @@ class EventHubsClient(NumberedClient):
             lanes = (Lane(name, partition) for partition in partitions)
             spans |= dict(zip(lanes, map(_span, found), strict=True))
         return spans
+
+    def stream_ids(self) -> Mapping[str, str]:
+        """Return when the hubs were created."""
+        return {name: hub.created for name, hub in self._hubs.items()}
 
     def span(self, lane: Lane) -> Span:
         """Ask for the state of one partition."""

@@ -47,13 +47,23 @@ class Hub:
         self._credential = credential
         self._seconds = settings.request_timeout_ms / 1000
         self._consumer: Consumer | None = None
-        self._ids: list[str] | None = None
+        self._described: dict[str, Any] | None = None
 
     def partition_ids(self) -> list[str]:
-        """Return the partitions; their number rarely changes, so it is requested once."""
-        if self._ids is None:
-            self._ids = self._called(lambda client: client.get_partition_ids())
-        return self._ids
+        """Return the partitions."""
+        return list(self._description["partition_ids"])
+
+    @property
+    def created(self) -> str:
+        """Return when the hub was created."""
+        return str(self._description["created_at"])
+
+    @property
+    def _description(self) -> dict[str, Any]:
+        """Describe the hub; the number of partitions rarely changes, so it is asked for once."""
+        if self._described is None:
+            self._described = self._called(lambda client: client.get_eventhub_properties())
+        return self._described
 
     def properties(self, partitions: Sequence[str]) -> list[dict[str, Any]]:
         """Return the properties of partitions, requested concurrently because each is slow."""
@@ -88,6 +98,7 @@ class Hub:
 
     def close(self) -> None:
         """Close the connection."""
+        self._described = None
         if self._consumer is not None:
             run_aside(self._consumer.client.close)
             self._consumer = None

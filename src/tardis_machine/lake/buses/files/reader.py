@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tardis_machine.buses.files.ids import ensure_id, read_id
 from tardis_machine.buses.files.log import (
     RECORD_HEADER,
     LogError,
@@ -37,7 +38,7 @@ RECORD_BYTES = 256
 PAGE_RECORDS = 8192
 """Small blocks are put together up to about so many records."""
 
-_NO_TIME = pa.scalar(None, pa.timestamp("us", "UTC"))
+_TIME = pa.timestamp("us", "UTC")
 
 
 class FilesBus:
@@ -49,6 +50,15 @@ class FilesBus:
         assert settings.dir is not None
         self._directory = settings.dir.absolute()
         self._segment_bytes = settings.segment_bytes
+
+    @property
+    def endpoint(self) -> str:
+        """Return the id of the directory, or its path where none can be written."""
+        check_directory(self._directory)
+        try:
+            return ensure_id(self._directory)
+        except OSError:
+            return str(self._directory)
 
     def connect(self) -> "FilesClient":
         """Return a client; it opens files when it reads them."""
@@ -65,19 +75,22 @@ class FilesClient(BusClient):
     def __init__(self, directory: Path, segment_bytes: int) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
+        self._ids: dict[str, str] = {}
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
     def spans(self) -> Mapping[Lane, Span]:
         """Return the oldest segment and the durable end of every stream."""
-        if not self._directory.is_dir():
-            raise BusError(
-                f"There is no files bus at {self._directory}. Publish to it first, "
-                "or set --files-dir to another directory."
-            )
-        logs = (path for path in sorted(self._directory.iterdir()) if path.is_dir())
-        return {Lane(path.name): span_of(path) for path in logs if is_log(path)}
+        check_directory(self._directory)
+        folders = (path for path in sorted(self._directory.iterdir()) if path.is_dir())
+        logs = [path for path in folders if is_log(path)]
+        self._ids = {path.name: id_ for path in logs if (id_ := _stream_id(path))}
+        return {Lane(path.name): span_of(path) for path in logs}
+
+    def stream_ids(self) -> Mapping[str, str]:
+        """Return what the id files of the streams hold."""
+        return self._ids
 
     def distance(self, start: Position, end: Position) -> int:
         """Return about how many records fit between two places, as if segments were full."""
@@ -153,6 +166,23 @@ class FilesClient(BusClient):
         return set(segments_between(*ends_of(wanted))) - there
 
 
+def check_directory(directory: Path) -> None:
+    """Raise BusError when there is no such directory."""
+    if not directory.is_dir():
+        raise BusError(
+            f"There is no files bus at {directory}. Publish to it first, "
+            "or set --files-dir to another directory."
+        )
+
+
+def _stream_id(log: Path) -> str | None:
+    """Return the id of a stream; one that an older version wrote gets it now."""
+    try:
+        return ensure_id(log)
+    except OSError:
+        return read_id(log)
+
+
 class Rows:
     """Collects the envelopes of blocks; destinations, keys and headers are in the envelope, too."""
 
@@ -187,7 +217,7 @@ class Rows:
             FilesSettings.bus,
             self._lane,
             pa.array(self._positions, pa.string()),
-            pa.repeat(_NO_TIME, count),
+            pa.nulls(count, _TIME),
             pa.array(self._envelopes, pa.binary()),
         )
         self._envelopes, self._positions = [], []

@@ -10,6 +10,9 @@ from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.rows import COLUMNS
 
+CLIENT = "kafka."
+"""What the names of options for the Java client begin with."""
+
 # Magic byte and schema id, then the list of message indexes, which is one zero for the first one.
 _REGISTRY_MAGIC = b"\x00"
 _REGISTRY_BYTES = 6
@@ -68,7 +71,7 @@ def reader_options(settings: KafkaSettings, policy: ReadPolicy) -> dict[str, str
     if policy.max_rows is not None:
         options["maxOffsetsPerTrigger"] = str(policy.max_rows)
     client = {"bootstrap.servers": settings.broker_list, **dict(_security(settings))}
-    return options | {f"kafka.{name}": value for name, value in client.items()}
+    return options | {f"{CLIENT}{name}": value for name, value in client.items()}
 
 
 def _topics(settings: KafkaSettings) -> dict[str, str]:

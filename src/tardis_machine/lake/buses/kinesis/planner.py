@@ -8,22 +8,14 @@ expired unread are noticed.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
 
-from tardis_machine.buses.kinesis.aggregation import MAGIC
 from tardis_machine.buses.kinesis.settings import KinesisSettings
 from tardis_machine.lake.buses.client import Loss, Planner, ReadPolicy
-from tardis_machine.lake.buses.kinesis.records import events_of, record_rows
-from tardis_machine.lake.buses.kinesis.shards import (
-    MAX_PAGE_RECORDS,
-    ForeignPositionError,
-    KinesisApi,
-    RecordPage,
-    Shard,
-)
-from tardis_machine.lake.buses.kinesis.spool import Spool, SpoolWriter
+from tardis_machine.lake.buses.kinesis.fetch import Fetched, ShardFetch, now_ms, start_of_shard
+from tardis_machine.lake.buses.kinesis.shards import ForeignPositionError, KinesisApi, Shard
+from tardis_machine.lake.buses.kinesis.spool import Spool
 from tardis_machine.lake.buses.losses import Losses
 from tardis_machine.lake.buses.names import StreamNames
 from tardis_machine.lake.buses.positions import (
@@ -31,24 +23,15 @@ from tardis_machine.lake.buses.positions import (
     Offset,
     Position,
     Range,
+    changed_streams,
     offset_of,
     positions_of,
+    stream_ids,
 )
 
 FETCHERS = 8
 DAY_MS = 86_400_000
 """Minimum retention of a stream."""
-RENEWED_MS = DAY_MS // 4
-"""How old the note may get that a silent shard was read."""
-
-
-class Fetched(NamedTuple):
-    """How far one shard was read."""
-
-    position: Position
-    is_caught_up: bool = False
-    spooled: str | None = None
-    """Name of the spooled pages."""
 
 
 class KinesisPlanner(Planner):
@@ -62,6 +45,7 @@ class KinesisPlanner(Planner):
         self._frozen_at: float | None = None
         self._caught_up: set[Lane] = set()
         self._spooled: set[str] = set()
+        self._ids: dict[str, str | None] = {}
 
     def close(self) -> None:
         """Close the connections."""
@@ -74,7 +58,8 @@ class KinesisPlanner(Planner):
 
     def begin(self) -> Offset:
         """Return the start of every shard that follows no other one."""
-        return offset_of(_new_lanes(self._shards(), {}))
+        shards = self._shards()
+        return offset_of(_new_lanes(shards, {}), self._stream_ids(shards))
 
     def freeze(self) -> None:
         """Keep the time as the goal."""
@@ -86,7 +71,8 @@ class KinesisPlanner(Planner):
     def latest(self, start: Offset, max_rows: int | None) -> Offset:
         """Fetch the next batch; shards that came out of finished ones only get their start."""
         shards = self._shards()
-        known = self._still_there(positions_of(start), shards)
+        ids = self._stream_ids(shards)
+        known = self._still_there(self._of_same_streams(start, ids), shards)
         lanes = [lane for lane, position in known.items() if not position["is_closed"]]
         share = None if max_rows is None else max(1, max_rows // max(1, len(lanes)))
         goal = time.monotonic() if self._frozen_at is None else self._frozen_at
@@ -102,12 +88,15 @@ class KinesisPlanner(Planner):
                 lane for lane, each in zip(lanes, found, strict=True) if each.is_caught_up
             }
         ends = {lane: each.position for lane, each in zip(lanes, found, strict=True)}
-        return offset_of(known | ends | _new_lanes(shards, known))
+        return offset_of(known | ends | _new_lanes(shards, known), stream_ids(start) | ids)
 
     def ranges(self, start: Offset, end: Offset) -> list[Range]:
         """Return one range per shard that has new events."""
+        new_streams = changed_streams(stream_ids(start), stream_ids(end))
         known, found = positions_of(start), []
         for lane, last in positions_of(end).items():
+            if lane.stream in new_streams:
+                known[lane] = start_of_shard()
             rows = last["rows"] - known[lane]["rows"] if lane in known else 0
             if rows:
                 found.append(Range(lane, known[lane], last, rows))
@@ -124,6 +113,22 @@ class KinesisPlanner(Planner):
             for stream in self._api.streams(self._names)
             for shard in self._api.shards(stream)
         }
+
+    def _stream_ids(self, shards: Iterable[Lane]) -> dict[str, str]:
+        """Return the ids of streams; asked for once, because Kinesis tells foreign positions."""
+        for stream in {lane.stream for lane in shards} - self._ids.keys():
+            self._ids[stream] = self._api.created(stream)
+        return {stream: id_ for stream, id_ in self._ids.items() if id_ is not None}
+
+    def _of_same_streams(self, start: Offset, ids: Mapping[str, str]) -> dict[Lane, Position]:
+        """Return the positions; those of a stream that was made anew are at its start."""
+        new_streams = changed_streams(stream_ids(start), ids)
+        known = positions_of(start)
+        for lane, position in known.items():
+            if lane.stream in new_streams:
+                self._losses.report(lane, position, Loss(1, is_new_lane=True))
+                known[lane] = start_of_shard()
+        return known
 
     def _still_there(
         self, known: Mapping[Lane, Position], shards: Mapping[Lane, Shard]
@@ -146,78 +151,9 @@ class KinesisPlanner(Planner):
             return fetch.run({**start, "sequence": ""})
 
     def _check_age(self, lane: Lane, start: Position) -> None:
-        age_ms = _now_ms() - start["read_to_ms"]
+        age_ms = now_ms() - start["read_to_ms"]
         if start["sequence"] and age_ms > DAY_MS and age_ms > self._api.retention_ms(lane.stream):
             self._losses.report(lane, start, Loss(1))
-
-
-class ShardFetch:
-    """Reads one shard on until there is enough, or no more."""
-
-    def __init__(
-        self, api: KinesisApi, spool: Spool | None, lane: Lane, share: int | None, goal: float
-    ) -> None:
-        self._api = api
-        self._spool = spool
-        self._lane = lane
-        self._share = share
-        self._goal = goal
-        self._rows = 0
-        self._records = 0
-        self._writer: SpoolWriter | None = None
-
-    def run(self, start: Position) -> Fetched:
-        """Fetch what follows a position."""
-        (stream, shard), end, is_caught_up = self._lane, dict(start), False
-        for page in self._api.pages(stream, shard, start["sequence"], self._limit):
-            records = self._fitting(page.records)
-            is_cut = len(records) < len(page.records)
-            if records:
-                self._keep(records)
-                end["sequence"] = records[-1]["SequenceNumber"]
-            end["read_to_ms"] = _read_to_ms(page, records, is_cut=is_cut)
-            end["is_closed"] = page.is_last and not is_cut
-            is_caught_up = not (is_cut or page.is_full) and page.read_to >= self._goal
-            if is_caught_up or is_cut or self._is_enough():
-                break
-        end["rows"] += self._rows
-        return Fetched(_worth_noting(start, end), is_caught_up, self._finish(start, end))
-
-    def _limit(self) -> int:
-        """Return how many records to request; each may contain many events."""
-        if self._share is None:
-            return MAX_PAGE_RECORDS
-        events_per_record = self._rows / self._records if self._records else 1.0
-        return round((self._share - self._rows) / max(1.0, events_per_record))
-
-    def _is_enough(self) -> bool:
-        return self._share is not None and self._rows >= self._share
-
-    def _fitting(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the records whose events still fit; at least one."""
-        if self._share is None:
-            return records
-        room = self._share - self._rows
-        for place, record in enumerate(records):
-            packed = record["Data"].startswith(MAGIC)
-            room -= len(events_of(record["Data"])) if packed else 1
-            if room < 0 and (place or self._rows):
-                return records[:place]
-        return records
-
-    def _keep(self, records: Sequence[dict[str, Any]]) -> None:
-        rows = record_rows(self._lane, records)
-        self._rows += rows.num_rows
-        self._records += len(records)
-        if self._spool and self._writer is None:
-            self._writer = self._spool.writer()
-        if self._writer:
-            self._writer.write(rows)
-
-    def _finish(self, start: Position, end: Position) -> str | None:
-        if self._writer is None:
-            return None
-        return self._writer.finish(Range(self._lane, start, end, self._rows))
 
 
 def _new_lanes(
@@ -227,26 +163,8 @@ def _new_lanes(
     finished = {lane for lane, position in known.items() if position["is_closed"]}
     waited_for = shards.keys() - finished
     return {
-        lane: {"sequence": "", "rows": 0, "read_to_ms": _now_ms(), "is_closed": False}
+        lane: start_of_shard()
         for lane, shard in shards.items()
         if lane not in known
         and not any(Lane(lane.stream, parent) in waited_for for parent in shard.parents)
     }
-
-
-def _read_to_ms(page: RecordPage, records: Sequence[dict[str, Any]], *, is_cut: bool) -> int:
-    """Return the time up to which a shard is read, as this machine's clock shows it."""
-    if is_cut and records:
-        return int(records[-1]["ApproximateArrivalTimestamp"].timestamp() * 1000)
-    return _now_ms() - round((time.monotonic() - page.read_to) * 1000)
-
-
-def _worth_noting(start: Position, end: Position) -> Position:
-    """Return the end, or the start while nothing but time has passed."""
-    is_old = end["read_to_ms"] - start["read_to_ms"] > RENEWED_MS
-    is_same = end["sequence"] == start["sequence"] and end["is_closed"] == start["is_closed"]
-    return start if is_same and not is_old else end
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

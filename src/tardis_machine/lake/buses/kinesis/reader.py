@@ -38,6 +38,11 @@ class KinesisBus:
         self._settings = settings
         self._spool = spool
 
+    @property
+    def endpoint(self) -> str:
+        """Return the endpoint or the region; streams of other accounts have other ids."""
+        return self._settings.endpoint_url or self._settings.known_region or ""
+
     def connect(self) -> "KinesisClient":
         """Return what reads ranges."""
         return KinesisClient(self._settings, self._spool)

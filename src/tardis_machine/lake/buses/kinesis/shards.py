@@ -94,11 +94,24 @@ class KinesisApi:
 
     def retention_ms(self, stream: str) -> int:
         """Return the retention period of a stream."""
+        return int(self._summary(stream)["RetentionPeriodHours"]) * 3_600_000
+
+    def created(self, stream: str) -> str | None:
+        """Return account and time of creation of a stream; None when that may not be read."""
+        try:
+            summary = self._summary(stream)
+        except BusUnavailableError:
+            raise
+        except BusError:
+            return None
+        return f"{summary['StreamARN']} {summary['StreamCreationTimestamp'].timestamp():.3f}"
+
+    def _summary(self, stream: str) -> dict[str, Any]:
         answer = self._call(
             lambda client: client.describe_stream_summary(**stream_argument(stream))
         )
-        hours = answer["StreamDescriptionSummary"]["RetentionPeriodHours"]
-        return int(hours) * 3_600_000
+        summary: dict[str, Any] = answer["StreamDescriptionSummary"]
+        return summary
 
     def pages(
         self, stream: str, shard: str, after: str, limit: Callable[[], int]

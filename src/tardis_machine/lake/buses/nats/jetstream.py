@@ -32,6 +32,8 @@ class StreamInfo:
     messages: int
     subjects: tuple[str, ...]
     retention: str
+    created: str
+    """When it was created, to the nanosecond."""
 
 
 class JetStream:
@@ -72,6 +74,7 @@ class JetStream:
             messages=int(state["messages"]),
             subjects=tuple(config.get("subjects") or ()),
             retention=str(config.get("retention", "limits")),
+            created=str(answer.get("created", "")),
         )
 
     def streams_of(self, subject: str) -> list[str]:

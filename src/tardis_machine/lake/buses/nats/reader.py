@@ -5,6 +5,7 @@ with the connection. So reading changes nothing, and a range can be read again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
@@ -38,6 +39,17 @@ class NatsBus:
     def __init__(self, settings: NatsSettings) -> None:
         self._settings = settings
 
+    @property
+    def endpoint(self) -> str:
+        """Return the servers, without logins, and where on them JetStream is."""
+        hosts = sorted(urlsplit(server).netloc.rpartition("@")[2] for server in self._servers)
+        settings = self._settings
+        return " ".join((*hosts, settings.domain or "", settings.api_prefix or "")).strip()
+
+    @property
+    def _servers(self) -> Iterator[str]:
+        return (each if "://" in each else f"nats://{each}" for each in self._settings.servers)
+
     def connect(self) -> "NatsClient":
         """Return a client; it connects when it is used."""
         return NatsClient(self._settings)
@@ -53,6 +65,7 @@ class NatsClient(NumberedClient):
     def __init__(self, settings: NatsSettings) -> None:
         self._settings = settings
         self._jetstream = JetStream(settings)
+        self._ids: dict[str, str] = {}
 
     def close(self) -> None:
         """Close the connection."""
@@ -60,12 +73,17 @@ class NatsClient(NumberedClient):
 
     def spans(self) -> Mapping[Lane, Span]:
         """Ask for the state of every stream."""
-        return {Lane(name): self.span(Lane(name)) for name in self._streams()}
+        infos = {name: self._info(name) for name in self._streams()}
+        self._ids = {name: info.created for name, info in infos.items() if info.created}
+        return {Lane(name): _span(info) for name, info in infos.items()}
+
+    def stream_ids(self) -> Mapping[str, str]:
+        """Return when the streams were created."""
+        return self._ids
 
     def span(self, lane: Lane) -> Span:
         """Ask for the state of one stream."""
-        info = self._info(lane.stream)
-        return Span(info.first - 1 if info.messages else info.last, info.last)
+        return _span(self._info(lane.stream))
 
     def read(self, wanted: Range) -> Iterator[Page]:
         """Read by a consumer that starts right after the last event read."""
@@ -114,6 +132,10 @@ class NatsClient(NumberedClient):
         wanted, subjects = self._settings.wanted_subjects, self._info(stream).subjects
         is_all = subjects and all(any(covers(one, each) for one in wanted) for each in subjects)
         return () if is_all else wanted
+
+
+def _span(info: StreamInfo) -> Span:
+    return Span(info.first - 1 if info.messages else info.last, info.last)
 
 
 def _place(message: Message) -> tuple[int, int]:

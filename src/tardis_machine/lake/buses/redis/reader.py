@@ -49,6 +49,13 @@ class RedisBus:
     def __init__(self, settings: RedisSettings) -> None:
         self._settings = settings
 
+    @property
+    def endpoint(self) -> str:
+        """Return the server and the database, or the master of the sentinels; without logins."""
+        options = connection_options(self._settings)
+        where = self._settings.sentinel_master or options.get("path")
+        return f"{where or '{host}:{port}'.format(**options)}/{options.get('db') or 0}"
+
     def connect(self) -> "RedisClient":
         """Return a client; it connects when it is used."""
         return RedisClient(self._settings)

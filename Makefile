@@ -49,7 +49,7 @@ proto: setup  ## format, lint, compare and generate the Bronze schemas
 bench: servers  ## measure; BENCH="--write compute" keeps one result in docs/performance.md
 	$(BIN)/python -m benchmarks $(BENCH)
 
-bench-reference: setup  ## compare with another server; REFERENCE='command with {port}'
+bench-reference: setup  ## compare with another server; REFERENCE='command with {port} and {cache}'
 	$(BIN)/python -m benchmarks.replay --reference "$$REFERENCE" $(BENCH)
 
 soak: servers  ## run the tests that take too long for every run

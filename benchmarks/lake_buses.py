@@ -31,7 +31,7 @@ from tardis_machine.buses.nats.settings import NatsSettings
 from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.buses.results import Outcome
 from tardis_machine.buses.settings import BusSettings, EventBusSettings
-from tardis_machine.lake.bronze.ingest import ingest_writer, stream_bronze
+from tardis_machine.lake.bronze.ingest import ingest_writer
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.source import read_range
@@ -39,8 +39,8 @@ from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.lake.spark.session import open_session
 from tardis_machine.lake.store.store import Store
 from tardis_machine.model.settings import Secret
-from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event
+from tardis_machine.sinks.delivery.events import address
 from tardis_machine.sinks.registry import make_sink
 from tests.servers.kafka import Kafka
 from tests.servers.nats import Nats
@@ -58,7 +58,7 @@ POLL_SECONDS = 0.2
 
 
 def make_events(settings: BusSettings) -> list[Event]:
-    """Return trades as the outbox hands them to a sink."""
+    """Return trades as the sender hands them to a sink."""
     envelopes = encode([trade(number) for number in range(DISTINCT_EVENTS)])
     delivery_ids = [f"bench-t3k9x2-{number}" for number in range(DISTINCT_EVENTS)]
     return address(envelopes, settings.router(), identities(envelopes), delivery_ids, 0.0)
@@ -121,8 +121,8 @@ def ingest_rate(spark: SparkSession, bus: Filled) -> float:
     """Return events per CPU second, from the bus to Bronze."""
     with tempfile.TemporaryDirectory() as root:
         store = Store(spark, root)
-        events = stream_bronze(store.spark, bus.settings, ReadPolicy(max_rows=BATCH_EVENTS))
-        query = ingest_writer(events, store, bus.settings.bus).start()
+        policy = ReadPolicy(max_rows=BATCH_EVENTS)
+        query = ingest_writer(store, bus.settings, policy).start()
         try:
             watch = Watch(query)
             warm = watch.wait(WARM_EVENTS)

@@ -27,10 +27,18 @@ def free_ports() -> int:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return user and system seconds of a process and of its living children."""
+    """Return user and system seconds of a process and of its children, ended ones included."""
     process = psutil.Process(pid)
     times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
+    return sum(
+        each.user + each.system + each.children_user + each.children_system for each in times
+    )
+
+
+def other_seconds() -> float:
+    """Return the CPU seconds that the machine spent on anything but this process and its own."""
+    machine = psutil.cpu_times()
+    return sum(machine) - machine.idle - getattr(machine, "iowait", 0.0) - cpu_seconds(os.getpid())
 
 
 def rss_mb(pid: int) -> float:

@@ -11,6 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,25 +24,28 @@ from benchmarks.publishing_share import client_share
 from benchmarks.replay import SCENARIOS, Feed, replay, write_feed
 from tardis_machine.app.api import replay_normalized
 from tardis_machine.app.publishing.bootstrap import Bootstrap
-from tardis_machine.app.publishing.wiring import PROCESS_MODULE, connected_publisher
+from tardis_machine.app.publishing.wiring import PROCESS_MODULE, publisher_client
 from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.model.ndjson import encode_lines
-from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.supervisor import PublisherProcess, running_process
+from tardis_machine.sinks.publisher.client import PublisherClient
+from tardis_machine.sinks.publisher.process import PublisherProcess, running_process
+from tardis_machine.sinks.storage.positions import PositionFile
 from tardis_machine.telemetry.logs import LogSettings
 from tests.servers.event_hubs import EventHubs
-from tests.servers.kafka import Kafka
+from tests.servers.kafka import HubsListener, Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
+from tests.servers.plugin import KAFKA_HUBS
 from tests.servers.readers import connect_nats, kinesis_client
 from tests.servers.redis import Redis
+from tests.servers.tls import make_certificates
 
 ROOT = Path(__file__).parent.parent
 SERVER = f"{sys.executable} -m tardis_machine serve --log-format json"
 NORMALIZED = next(scenario for scenario in SCENARIOS if scenario.path == "/replay-normalized")
-TARGETS = {"kafka": 150_000, "redis": 60_000, "nats": 40_000}
+TARGETS = {"kafka": 150_000, "redis": 60_000, "nats": 40_000, "event-hubs by kafka": 150_000}
 PACED_EVENTS_PER_SECOND = 20_000
 PACED_SECONDS = 5
 META = {"request_id": "bench", "transport": "job", "route": "publish", "app_version": "0"}
@@ -115,10 +119,10 @@ async def with_publisher(
     body: Callable[[PublisherProcess, PublisherClient], Any],
 ) -> Any:
     """Run something with a publisher process and a connection to it."""
-    bootstrap = Bootstrap(settings, LogSettings(), folder)
+    bootstrap = Bootstrap(settings, LogSettings())
     async with (
-        running_process(PROCESS_MODULE, bootstrap, 30) as process,
-        connected_publisher(process.path, settings) as client,
+        running_process(PROCESS_MODULE, bootstrap, folder, 30) as process,
+        publisher_client(process.address, settings) as client,
     ):
         assert client is not None
         try:
@@ -151,33 +155,52 @@ async def publish(client: PublisherClient, chunks: list[bytes]) -> None:
     for chunk in chunks:
         await stream.publish(chunk)
     stream.close()
-    await stream.wait_until_settled()
+    await client.wait_until_settled()
 
 
 def paced_latency(settings: PublishingSettings, folder: Path, chunks: list[bytes]) -> list[float]:
-    """Return the seconds from hand-over to acknowledgement of frames at a steady rate."""
+    """Return the seconds from a chunk's writing to its acknowledgement at a steady rate."""
     lines = b"".join(chunks).splitlines(keepends=True)
-    per_frame = PACED_EVENTS_PER_SECOND // 100
+    per_chunk = PACED_EVENTS_PER_SECOND // 100
 
     async def body(_: PublisherProcess, client: PublisherClient) -> list[float]:
         await publish(client, chunks[:1])
-        started = asyncio.get_running_loop().time()
-        async with asyncio.TaskGroup() as tasks:
-            frames = []
-            for number in range(PACED_SECONDS * 100):
-                await asyncio.sleep(max(0, started + number / 100 - time.monotonic()))
-                first = number * per_frame % (len(lines) - per_frame)
-                frame = b"".join(lines[first : first + per_frame])
-                frames.append(tasks.create_task(timed(client, frame)))
-        return [frame.result() for frame in frames]
+        stream = client.stream(Origin.REPLAY, META, waits=True)
+        ends: deque[tuple[int, float]] = deque()
+        position, log = position_files(folder)
+        watching = asyncio.create_task(asyncio.to_thread(watch, position, ends))
+        started = time.monotonic()
+        for number in range(PACED_SECONDS * 100):
+            await asyncio.sleep(max(0, started + number / 100 - time.monotonic()))
+            first = number * per_chunk % (len(lines) - per_chunk)
+            await stream.publish(b"".join(lines[first : first + per_chunk]))
+            end = log.load()
+            assert end is not None
+            ends.append((end.offset, time.monotonic()))
+        ends.append((-1, 0.0))
+        return await watching
 
     return list(asyncio.run(with_publisher(settings, folder, body)))
 
 
-async def timed(client: PublisherClient, frame: bytes) -> float:
-    started = time.monotonic()
-    await publish(client, [frame])
-    return time.monotonic() - started
+def position_files(folder: Path) -> tuple[PositionFile, PositionFile]:
+    """Return the positions of the bus and of the writer of the one log."""
+    (bus,) = folder.glob("logs/*/*-*.position")
+    (writer,) = folder.glob("logs/*/writer.position")
+    return PositionFile(bus, is_writable=False), PositionFile(writer, is_writable=False)
+
+
+def watch(position: PositionFile, ends: "deque[tuple[int, float]]") -> list[float]:
+    """Return how long each end took until the position had passed it."""
+    seconds = []
+    while True:
+        time.sleep(0.0003)
+        now, place = time.monotonic(), position.load()
+        while ends and place is not None and ends[0][0] <= place.offset:
+            end, written_at = ends.popleft()
+            if end < 0:
+                return seconds
+            seconds.append(now - written_at)
 
 
 @contextmanager
@@ -226,12 +249,30 @@ def event_hubs() -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
+def event_hubs_by_kafka() -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        certificates = make_certificates(Path(folder))
+        hubs = HubsListener(connection_string=KAFKA_HUBS, certificates=certificates)
+        with Kafka(hubs=hubs) as server:
+            options = {"transport": "kafka", "custom_endpoint": server.hubs_address}
+            login = {"connection_string": KAFKA_HUBS, "ca": str(certificates.ca)}
+            hub = server.create_topic("bronze", 4)
+            yield {"event_hubs": {"event_hub_name": hub, **options, **login}}
+
+
+@contextmanager
 def files() -> Iterator[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         yield {"files": {"dir": str(Path(folder) / "bus")}}
 
 
-BUSES = {"files": files, "kafka": kafka, "redis": redis, "nats": nats}
+BUSES = {
+    "files": files,
+    "kafka": kafka,
+    "redis": redis,
+    "nats": nats,
+    "event-hubs by kafka": event_hubs_by_kafka,
+}
 SLOW_BUSES = {"kinesis": kinesis, "event-hubs": event_hubs}
 
 
@@ -245,7 +286,7 @@ def measure_publisher(folder: Path, chunks: list[bytes], repeats: int, chosen: s
             settings = settings_of(PublishingSettings, options)
             rate = events_per_cpu_second(settings, folder / name, chunks, repeats)
             target = f"   target {TARGETS[name]:,}" if name in TARGETS else ""
-            print(f"  {name:12} {rate:10,.0f}{target}", flush=True)
+            print(f"  {name:20} {rate:10,.0f}{target}", flush=True)
             if name == "kafka":
                 times = sorted(paced_latency(settings, folder / "paced", chunks))
                 p99 = statistics.quantiles(times, n=100)[98]
@@ -266,7 +307,7 @@ def measure_slow_buses(folder: Path, chunks: list[bytes], chosen: set[str]) -> N
             rate = events_per_cpu_second(settings, folder / name, chunks[:5], 1)
             share = client_share(settings, folder / f"{name}-share", chunks[:5])
             print(
-                f"  {name:12} {rate:10,.0f}   client library {share:.0%} of the CPU, ours "
+                f"  {name:20} {rate:10,.0f}   client library {share:.0%} of the CPU, ours "
                 f"{1 - share:.0%}",
                 flush=True,
             )

@@ -9,11 +9,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tardis_machine.app.publishing.wiring import publisher_client
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.registry import PublishingSettings
-from tardis_machine.sinks.frames import StreamContext
-from tardis_machine.sinks.publisher import open_publisher
-from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.sinks.publisher.address import PublisherAddress
+from tardis_machine.sinks.publisher.publisher import open_publisher
 from tardis_machine.telemetry.clock import system_clock
 
 OURS = "/src/tardis_machine/"
@@ -69,16 +69,16 @@ def client_share(settings: PublishingSettings, folder: Path, chunks: list[bytes]
 
 async def publish_here(settings: PublishingSettings, folder: Path, chunks: list[bytes]) -> None:
     """Publish in this process, so that its threads can be looked at."""
-    publisher = open_publisher(settings, folder, system_clock)
-    publisher.start()
-    context = StreamContext(producer_id="bench", origin=Origin.REPLAY, meta={}, waits=True)
-    stream = publisher.stream(context)
-    done = threading.Event()
-    ticket = Ticket(done.set)
-    for chunk in chunks:
-        await stream.publish(chunk, ticket)
-    ticket.complete()
-    await asyncio.to_thread(done.wait)
+    address = PublisherAddress(folder, folder, "bench")
+    async with publisher_client(address, settings) as client:
+        assert client is not None
+        stream = client.stream(Origin.REPLAY, {}, waits=True)
+        for chunk in chunks:
+            await stream.publish(chunk)
+        publisher = open_publisher(settings, folder, address.instance, system_clock)
+        publisher.start()
+        while any(bus.status().queued for bus in publisher.buses):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
     for bus in publisher.buses:
         bus.stop(5)
 

@@ -1,20 +1,28 @@
 """Server CPU per replayed message, as a multiple of one orjson round trip of the same messages.
 
-A stub of the data API serves simulated slices over loopback to a server with an empty cache; each
-scenario has a server of its own. With `--reference 'command with {port}'` another compatible server
-runs each scenario too, interleaved with ours, and the last column is its cost divided by ours. The
-command may also use {endpoint} and {cache}; the same values are in its environment as TM_ENDPOINT
-and TM_CACHE_DIR. A server that cannot be told another data API needs a wrapper that sets it.
+A server replays simulated slices from its cache, over and over: once to warm up, then three times
+or more. What counts is the median of the runs, of the CPU time of the whole process tree. orjson is
+measured beside every run. A run is disturbed when other processes of the machine took more than
+DISTURBED_CORES of CPU meanwhile; the table says how many were, and such figures are worth little.
+
+With `--reference 'command with {port}'` another compatible server runs each scenario too, in turn
+with ours, and the last column is the median of its cost divided by ours. Nothing but the command is
+needed: its cache is filled with the slices that our server read, under the same names. It finds
+the folder as {cache} in the command or as TM_CACHE_DIR in its environment, and a data API with the
+same slices as {endpoint} or TM_ENDPOINT, should it want to download.
 """
 
 import argparse
 import asyncio
 import json
 import shlex
+import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -22,7 +30,14 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
-from benchmarks.processes import cpu_seconds, free_ports, rss_mb, running, wait_until_healthy
+from benchmarks.processes import (
+    cpu_seconds,
+    free_ports,
+    other_seconds,
+    rss_mb,
+    running,
+    wait_until_healthy,
+)
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
 from tardis_machine.model.requests import Filter
@@ -33,7 +48,13 @@ ROOT = Path(__file__).parent.parent
 CHANNELS = {
     "bitmex": ("trade", "orderBookL2"),
     "binance-futures": ("trade", "depth", "depthSnapshot"),
+    "deribit": ("trades", "book"),
+    "coinbase": ("match", "snapshot", "l2update"),
 }
+MIN_RUNS = 3
+DISTURBED_CORES = 0.15
+WS_SHARE = 1.12
+"""What a WebSocket replay may cost, measured by the same one over HTTP."""
 OURS = (
     f"{sys.executable} -m tardis_machine serve "
     "--port {port} --endpoint {endpoint} --cache-dir {cache}"
@@ -55,19 +76,20 @@ SCENARIOS = (
         "HTTP trade + book_change",
         "/replay-normalized",
         {"dataTypes": TYPES},
-        {"bitmex": 3.3, "binance-futures": 3.6},
+        {"bitmex": 2.6, "binance-futures": 1.9, "deribit": 1.5, "coinbase": 2.4},
     ),
-    Scenario(
-        "WS trade + book_change",
-        "/ws-replay-normalized",
-        {"dataTypes": TYPES},
-        {"bitmex": 3.9, "binance-futures": 3.7},
-    ),
+    Scenario("WS trade + book_change", "/ws-replay-normalized", {"dataTypes": TYPES}, {}),
     Scenario(
         "HTTP + book_snapshot_50_0ms",
         "/replay-normalized",
         {"dataTypes": [*TYPES, "book_snapshot_50_0ms"]},
-        {"bitmex": 6.4, "binance-futures": 5.7},
+        {"bitmex": 6.0, "binance-futures": 5.0},
+    ),
+    Scenario(
+        "HTTP + book_snapshot_10_100ms + trade_bar_1s",
+        "/replay-normalized",
+        {"dataTypes": [*TYPES, "book_snapshot_10_100ms", "trade_bar_1s"]},
+        {"bitmex": 3.8, "binance-futures": 3.2},
     ),
 )
 
@@ -78,6 +100,7 @@ class Feed:
     minutes: int
     messages: int
     round_trip_us: float
+    sample: tuple[bytes, ...] = ()
 
 
 def write_feed(folder: Path, exchange: str, minutes: int, rate: int) -> Feed:
@@ -93,10 +116,11 @@ def write_feed(folder: Path, exchange: str, minutes: int, rate: int) -> Feed:
         sample.extend(lines[: 100_000 // minutes])
         minute_us = settings.start_us + number * 60_000_000
         write_slice(slice_path(folder, exchange, minute_us), b"\n".join([*lines, b""]))
-    return Feed(exchange, minutes, messages, round_trip_us([line[29:] for line in sample]))
+    texts = tuple(line[29:] for line in sample)
+    return Feed(exchange, minutes, messages, round_trip_us(texts), texts)
 
 
-def round_trip_us(messages: list[bytes]) -> float:
+def round_trip_us(messages: Sequence[bytes]) -> float:
     """Return the CPU cost of one `orjson.dumps(orjson.loads(x))`, best of three."""
     best = float("inf")
     for _ in range(3):
@@ -126,7 +150,7 @@ async def drain_websocket(session: aiohttp.ClientSession, port: int, query: str)
     """Read a WebSocket to its end as bytes; a client that parses frames would be the bottleneck."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
     writer.write(
-        f"GET {query} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET {query} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: MTIzNDU2Nzg5MDEyMzQ1Ng==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
     )
     size, tail = 0, b""
@@ -141,26 +165,71 @@ async def drain_websocket(session: aiohttp.ClientSession, port: int, query: str)
 
 
 @dataclass(frozen=True)
-class Result:
+class Run:
     cpu_us: float
+    round_trip_us: float
     wall_seconds: float
-    rss_mb: float
-    bytes: int
+    other_cores: float
+
+    @property
+    def is_disturbed(self) -> bool:
+        return self.other_cores > DISTURBED_CORES
 
 
-def measure(command: str, endpoint: str, scenario: Scenario, feed: Feed) -> Result:
-    """Run one scenario on a new server with an empty cache."""
+@dataclass(frozen=True)
+class Server:
+    port: int
+    pid: int
+
+    def measure(self, scenario: Scenario, feed: Feed) -> Run:
+        """Run one replay from the cache."""
+        unit = round_trip_us(feed.sample[:20_000])
+        machine, cpu, wall = other_seconds(), cpu_seconds(self.pid), time.monotonic()
+        asyncio.run(replay(self.port, scenario, feed))
+        used, elapsed = cpu_seconds(self.pid) - cpu, time.monotonic() - wall
+        others = max(0.0, other_seconds() - machine) / elapsed
+        return Run(used / feed.messages * 1e6, unit, elapsed, others)
+
+
+@contextmanager
+def serving(command: str, endpoint: str, cache: Path) -> Iterator[Server]:
+    """Run a server while the body runs."""
     port = free_ports()
-    with tempfile.TemporaryDirectory() as cache:
-        environ = {"TM_ENDPOINT": endpoint, "TM_CACHE_DIR": cache, "TM_API_KEY": "x"}
-        words = words_of(command, port=str(port), endpoint=endpoint, cache=cache)
-        with running(words, ROOT, **environ) as process:
-            wait_until_healthy(port)
-            cpu, wall = cpu_seconds(process.pid), time.monotonic()
-            size = asyncio.run(replay(port, scenario, feed))
-            used = cpu_seconds(process.pid) - cpu
-            elapsed = time.monotonic() - wall
-            return Result(used / feed.messages * 1e6, elapsed, rss_mb(process.pid), size)
+    environ = {"TM_ENDPOINT": endpoint, "TM_CACHE_DIR": str(cache), "TM_API_KEY": "x"}
+    words = words_of(command, port=str(port), endpoint=endpoint, cache=str(cache))
+    with running(words, ROOT, **environ) as process:
+        wait_until_healthy(port)
+        yield Server(port, process.pid)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs of one server in one scenario."""
+
+    runs: tuple[Run, ...]
+    rss_mb: float
+
+    @property
+    def cpu_us(self) -> float:
+        return statistics.median(run.cpu_us for run in self.runs)
+
+    @property
+    def round_trips(self) -> float:
+        return statistics.median(run.cpu_us / run.round_trip_us for run in self.runs)
+
+    @property
+    def wall_seconds(self) -> float:
+        return statistics.median(run.wall_seconds for run in self.runs)
+
+    @property
+    def disturbed(self) -> int:
+        return sum(run.is_disturbed for run in self.runs)
+
+    def cost_of(self, other: "Measured") -> float:
+        """Return what another server costs, measured by this one in the run beside it."""
+        return statistics.median(
+            theirs.cpu_us / ours.cpu_us for ours, theirs in zip(self.runs, other.runs, strict=True)
+        )
 
 
 def words_of(command: str, **values: str) -> list[str]:
@@ -171,19 +240,24 @@ def words_of(command: str, **values: str) -> list[str]:
     return words
 
 
-def measure_pairs(
-    commands: list[str], endpoint: str, feed: Feed, runs: int
-) -> Iterator[tuple[Scenario, list[Result]]]:
-    """Measure every scenario with each server in turn; keep the cheapest run of each."""
-    for scenario in SCENARIOS:
-        best: list[Result | None] = [None] * len(commands)
-        for _ in range(runs):
-            for index, command in enumerate(commands):
-                result = measure(command, endpoint, scenario, feed)
-                known = best[index]
-                if known is None or result.cpu_us < known.cpu_us:
-                    best[index] = result
-        yield scenario, [result for result in best if result is not None]
+def measure_scenario(
+    commands: Sequence[str], endpoint: str, scenario: Scenario, feed: Feed, caches: Path, runs: int
+) -> list[Measured]:
+    """Measure every server in turn, each with a warm cache."""
+    with ExitStack() as stack:
+        servers: list[Server] = []
+        ours = caches / f"{feed.exchange}-0"
+        for number, command in enumerate(commands):
+            cache = caches / f"{feed.exchange}-{number}"
+            if number:
+                shutil.copytree(ours, cache, dirs_exist_ok=True)
+            servers.append(stack.enter_context(serving(command, endpoint, cache)))
+            asyncio.run(replay(servers[-1].port, scenario, feed))
+        rounds = [[server.measure(scenario, feed) for server in servers] for _ in range(runs)]
+        return [
+            Measured(tuple(of_one), rss_mb(server.pid))
+            for server, of_one in zip(servers, zip(*rounds, strict=True), strict=True)
+        ]
 
 
 def command_text(text: str) -> str:
@@ -193,11 +267,18 @@ def command_text(text: str) -> str:
     return text
 
 
+def run_count(text: str) -> int:
+    """Check that there are enough runs for a median."""
+    if int(text) < MIN_RUNS:
+        raise argparse.ArgumentTypeError(f"at least {MIN_RUNS}")
+    return int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=int, default=13)
     parser.add_argument("--rate", type=int, default=1000, help="messages per second and symbol")
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--runs", type=run_count, default=MIN_RUNS)
     parser.add_argument("--reference", type=command_text, help="command of another server")
     parser.add_argument("--exchange", action="append", choices=list(CHANNELS))
     arguments = parser.parse_args()
@@ -212,25 +293,50 @@ def main() -> None:
             assert process.stdout is not None
             endpoint = f"http://127.0.0.1:{process.stdout.readline().decode().split()[-1]}/v1"
             for feed in feeds:
-                report(feed, measure_pairs(commands, endpoint, feed, arguments.runs))
+                print_head(feed, arguments.minutes, arguments.rate)
+                http = 0.0
+                for scenario in SCENARIOS:
+                    measured = measure_scenario(
+                        commands, endpoint, scenario, feed, Path(folder) / "caches", arguments.runs
+                    )
+                    target = scenario.target.get(feed.exchange)
+                    if scenario.path.startswith("/ws"):
+                        target = round(http * WS_SHARE, 2)
+                    print(row(scenario.name, target, feed, *measured), flush=True)
+                    http = measured[0].round_trips
 
 
-def report(feed: Feed, results: Iterator[tuple[Scenario, list[Result]]]) -> None:
-    """Print one row per scenario as soon as it is known."""
+def print_head(feed: Feed, minutes: int, rate: int) -> None:
+    size = sum(map(len, feed.sample)) // len(feed.sample)
     print(
-        f"\n{feed.exchange}: {feed.messages:,} messages, "
-        f"calibration {feed.round_trip_us:.2f} µs per orjson round trip"
+        f"\n{feed.exchange}: {feed.messages:,} simulated messages (seed 7, {minutes} minutes, "
+        f"rate {rate}), {size} B each, {feed.round_trip_us:.2f} µs per orjson round trip"
     )
-    print("| scenario | µs/message | × round trip | target | messages/s | RSS MB | other / ours |")
-    print("|---|---|---|---|---|---|---|")
-    for scenario, (ours, *others) in results:
-        ratio = f"{others[0].cpu_us / ours.cpu_us:.2f}" if others else ""
-        print(
-            f"| {scenario.name} | {ours.cpu_us:.2f} | {ours.cpu_us / feed.round_trip_us:.2f} "
-            f"| {scenario.target[feed.exchange]} | {feed.messages / ours.wall_seconds:,.0f} "
-            f"| {ours.rss_mb:.0f} | {ratio} |",
-            flush=True,
-        )
+    print(
+        "| scenario | µs/message | × round trip | target | messages/s | RSS MB | disturbed runs "
+        "| other µs | other / ours |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+
+
+def row(
+    name: str, target: float | None, feed: Feed, ours: Measured, other: Measured | None = None
+) -> str:
+    """Write the medians of one scenario."""
+    disturbed = ours.disturbed + (other.disturbed if other else 0)
+    count = len(ours.runs) * (2 if other else 1)
+    cells = [
+        name,
+        f"{ours.cpu_us:.2f}",
+        f"{ours.round_trips:.2f}",
+        "" if target is None else f"{target:g}",
+        f"{feed.messages / ours.wall_seconds:,.0f}",
+        f"{ours.rss_mb:.0f}",
+        f"{disturbed} of {count}",
+        f"{other.cpu_us:.2f}" if other else "",
+        f"{ours.cost_of(other):.2f}" if other else "",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

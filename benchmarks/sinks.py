@@ -7,11 +7,9 @@ client's own ways, where they are shown, say what the chosen one is worth.
 import gc
 import importlib
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import hiredis
 import orjson
@@ -29,10 +27,9 @@ from tardis_machine.model.ndjson import NormalizedRecord, encode_lines
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.settings import Secret
 from tardis_machine.model.time import ms_text, us_text
-from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Sink
+from tardis_machine.sinks.delivery.events import address
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.spool_dirs import open_spool
 from tests.servers.kafka import Kafka
 from tests.servers.redis import Redis
 
@@ -76,7 +73,7 @@ def book_change(number: int) -> BookChange:
 
 
 def make_events(router: Router) -> list[Event]:
-    """Return the records as the outbox hands them to a sink."""
+    """Return the records as the sender hands them to a sink."""
     envelopes = Encoder("bench", Origin.REPLAY, META).encode(records(), START_US)
     delivery_ids = [f"bench-t3k9x2-{number}" for number in range(len(envelopes))]
     return address(envelopes, router, identities(envelopes), delivery_ids, 0.0)
@@ -183,21 +180,6 @@ def redis_ways(address: str) -> Iterator[tuple[str, Send]]:
     client.close()
 
 
-def measure_spool() -> None:
-    """Print what it costs to put events on disk and to take them back."""
-    events = make_events(Router("bronze"))
-    with tempfile.TemporaryDirectory() as folder:
-        spool = open_spool(Path(folder), max_bytes=1 << 30)
-        write = cost_us(lambda batch: spool.append(batch, lambda: None), events, 500)
-        show("spool, written in blocks of 500", write)
-        start = time.process_time()
-        count = 0
-        while reads := spool.read(10_000):
-            count += sum(len(read.events) for read in reads)
-        show("spool, read", (time.process_time() - start) / count * 1e6)
-        spool.close()
-
-
 def elsewhere(name: str) -> Callable[[], None]:
     """Return a measurement of `benchmarks.sinks_clients`, imported when it is run."""
 
@@ -208,7 +190,6 @@ def elsewhere(name: str) -> Callable[[], None]:
 
 
 BUSES = {
-    "spool": measure_spool,
     "kafka": measure_kafka,
     "redis": measure_redis,
     "nats": elsewhere("measure_nats"),

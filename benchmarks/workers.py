@@ -24,7 +24,8 @@ EXCHANGE = "bitmex"
 MAX_RSS_MB = 300
 MAX_RATIO = 1.3
 ROUNDS = 3
-RAW, *_, SNAPSHOTS = SCENARIOS
+RAW = SCENARIOS[0]
+SNAPSHOTS = next(each for each in SCENARIOS if each.name.endswith("book_snapshot_50_0ms"))
 
 
 @dataclass(frozen=True)

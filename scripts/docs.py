@@ -15,14 +15,16 @@ import msgspec
 from tardis_machine.app.settings.options import Option, choices_of, options_of
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.registry import PublishingSettings
-from tardis_machine.buses.settings import BusSettings
+from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.cli.commands import COMMANDS
 from tardis_machine.cli.help import meaning, metavar, shown_default
 from tardis_machine.exchanges.registry import REGISTRY
+from tardis_machine.exchanges.versions import switches_us, venue_of
 from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.data_types import COMPUTED_PATTERNS, PLAIN_TYPES
 from tardis_machine.model.records import RECORD_TYPES
+from tardis_machine.model.time import us_text
 from tardis_machine.telemetry.metrics import Metrics
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -35,6 +37,8 @@ def settings_document() -> str:
     users: dict[type, list[str]] = {}
     for command in COMMANDS:
         for option in options_of(command.settings):
+            if option.declared.overrides:
+                continue
             owner = owner_of(option)
             groups.setdefault(owner, {}).setdefault(option.env, option)
             if command.name not in users.setdefault(owner, []):
@@ -46,6 +50,8 @@ def settings_document() -> str:
         lines += table(
             ("Flag", "Variable", "TOML key", "Default", "Meaning"), map(row_of, members.values())
         )
+        if owner is EventBusSettings:
+            lines += ["", OVERRIDES_RULE]
     return "\n".join(lines) + "\n"
 
 
@@ -59,9 +65,16 @@ the HTTP port.
 - Lists are comma separated, maps are `key:value` entries; JSON works for both.
 - Sizes take bytes or `KiB MiB GiB KB MB GB`. A unit in a name (`-ms`, `-seconds`) is the unit of
   the number.
+- Where a cell has several names, the others are aliases of the first.
 - A secret has a second form with `-file` that reads it from a file.
 - An unknown name is refused with the nearest valid one. All problems are reported together and the
   exit code is 2."""
+
+
+OVERRIDES_RULE = """\
+Each of them but the producer id can have another value for one bus, in the TOML table of the bus or
+by its variable: `retry_max_ms` in `[kafka]`, or `TM_KAFKA_RETRY_MAX_MS`. There are no flags for
+that."""
 
 
 def tables_document() -> str:
@@ -93,10 +106,15 @@ def owner_of(option: Option) -> type:
 def row_of(option: Option) -> tuple[str, ...]:
     """Return the table row of one option."""
     value = "" if option.is_flag else f" {metavar(option)}"
-    flag = option.name if option.declared.is_argument else f"--{option.name}{value}"
-    names = [f"`{flag}`", f"`{option.env}`", f"`{option.key}`"]
+    flag, *aliases = option.flags or (option.name,)
+    shown = flag if option.declared.is_argument else flag + value
+    names = [(shown, *aliases), option.variables, option.keys]
     default = shown_default(option)
-    return (*names, f"`{default}`" if default else "", meaning(option))
+    return (
+        *(", ".join(f"`{name}`" for name in spelled) for spelled in names),
+        f"`{default}`" if default else "",
+        meaning(option),
+    )
 
 
 def metrics_document() -> str:
@@ -194,31 +212,59 @@ def bus_document(path: Path, bus: BusSettings) -> str:
         "",
         *table(("Flag", "Variable", "TOML key", "Default", "Meaning"), map(row_of, options)),
     ]
-    lines += ["", BUS_RULE.format(bus=bus.bus), ""]
-    return put_between(path, BUS_START, BUS_END, lines)
+    name = bus.bus.replace("-", "_")
+    lines += ["", BUS_RULE.format(table=name, variable=name.upper()), ""]
+    return put_between(path.read_text(), BUS_START, BUS_END, lines)
 
 
 def exchanges_document(path: Path) -> str:
-    """Return the page of the exchanges with the list of all ids between the two marks."""
+    """Return the page of the exchanges with ids, books and dates between their marks."""
     rows = (
         (
             f"`{exchange.id}`",
             ", ".join(exchange.data_types) if exchange.has_mappers else "raw only",
+            "yes" if exchange.has_mappers and venue_of(exchange).feed is not None else "",
             # A channel that is listed twice is one channel.
             " ".join(f"`{channel}`" for channel in dict.fromkeys(exchange.channels)),
         )
         for exchange in REGISTRY.values()
     )
-    lines = ["", *table(("Exchange", "Normalized data types", "Channels"), rows), "", ""]
-    return put_between(path, EXCHANGES_START, EXCHANGES_END, lines)
+    lines = ["", *table(("Exchange", "Normalized data types", "Live", "Channels"), rows), "", ""]
+    text = put_between(path.read_text(), EXCHANGES_START, EXCHANGES_END, lines)
+    lines = ["", *table(("Exchange", "Books"), book_rows()), "", ""]
+    text = put_between(text, BOOKS_START, BOOKS_END, lines)
+    lines = ["", *table(("Exchange", "From", "Data types"), date_rows()), "", ""]
+    return put_between(text, DATES_START, DATES_END, lines)
 
 
-def put_between(path: Path, start: str, end: str, lines: Iterable[str]) -> str:
+def book_rows() -> Iterable[tuple[str, ...]]:
+    """Return how the books of each live feed are kept complete."""
+    for exchange in REGISTRY.values():
+        feed = venue_of(exchange).feed if exchange.has_mappers else None
+        if feed is not None:
+            yield f"`{exchange.id}`", feed.books.value
+
+
+def date_rows() -> Iterable[tuple[str, ...]]:
+    """Return what changed on which date, of exchanges with mappers."""
+    for exchange in REGISTRY.values():
+        if not exchange.has_mappers:
+            continue
+        for switch_us in switches_us(exchange, exchange.data_types):
+            names = [
+                name for name, dates_us in exchange.switches_us.items() if switch_us in dates_us
+            ]
+            is_new_format = switch_us in exchange.format_switches_us
+            shown = ", ".join(names) + (" (new wire format)" if is_new_format else "")
+            yield f"`{exchange.id}`", us_text(switch_us)[:MINUTE_DIGITS].replace("T", " "), shown
+
+
+def put_between(text: str, start: str, end: str, lines: Iterable[str]) -> str:
     """Return a hand-written page with the lines in place of what stands between two marks."""
-    before, mark, rest = path.read_text().partition(start)
+    before, mark, rest = text.partition(start)
     _, found_end, after = rest.partition(end)
     if not (mark and found_end):
-        sys.exit(f"{path.name} lacks the marks {start.strip()} and {end}: put them back")
+        sys.exit(f"a page lacks the marks {start.strip()} and {end}: put them back")
     return before + mark + "\n".join(lines) + end + after
 
 
@@ -228,11 +274,18 @@ OWN_PATH_LENGTH = 2
 BUS_START = "<!-- settings, written by `make docs` -->\n"
 BUS_END = "<!-- end of settings -->"
 BUS_RULE = """\
-Every option of delivery, `event-bus-…`, can have a value for this bus alone as `{bus}-…`, except
-the producer id: see [settings](../settings.md)."""
+Every option of delivery, `event-bus-…`, can have a value for this bus alone, except the producer
+id: in the TOML table `[{table}]` or by a variable `TM_{variable}_…`, see
+[settings](../settings.md). There are no flags for that."""
 
 EXCHANGES_START = "<!-- exchanges, written by `make docs` -->\n"
 EXCHANGES_END = "<!-- end of exchanges -->"
+BOOKS_START = "<!-- books, written by `make docs` -->\n"
+BOOKS_END = "<!-- end of books -->"
+DATES_START = "<!-- dates, written by `make docs` -->\n"
+DATES_END = "<!-- end of dates -->"
+
+MINUTE_DIGITS = len("2024-03-01T00:00")
 
 
 DOCUMENTS: dict[str, Callable[[], str]] = {

@@ -3,8 +3,11 @@
 import gc
 import logging
 import os
+import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 import structlog
@@ -15,6 +18,13 @@ pytest_plugins = ["tests.servers.plugin", "tests.groups"]
 # A busy machine must not fail a property test; a run in CI must be the same each time.
 settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("project")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the state of commands out of the home directory of whoever runs the tests."""
+    folder = tempfile.mkdtemp(prefix="tardis-machine-state-")
+    os.environ["XDG_STATE_HOME"] = folder
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def pytest_collection_finish() -> None:

@@ -29,8 +29,11 @@ SERVER_SUFFIX = "_of_run"
 # Three groups with Spark, which take about as long: each has a Java process of two gigabytes.
 SPARK_READERS, SPARK_TABLES, OWN_SPARK = "spark-readers", "spark-tables", "own-spark"
 SPARK = (SPARK_READERS, SPARK_TABLES, OWN_SPARK)
-# Half of the readers, by time; the others share a session with the tables.
-LONG_READERS = ("test_kinesis.py", "test_nats.py")
+# Half of the tests with the common session, by time; the others are those of the tables.
+LONG_READERS = (
+    *("test_kinesis.py", "test_nats.py"),
+    *("test_comparison.py", "test_live_to_silver.py", "test_rebuild.py"),
+)
 SLOW_FOLDERS = ("integration", "e2e", "compat")
 FIRST_WORKER = "gw0"
 GROUPS = pytest.StashKey[Path]()

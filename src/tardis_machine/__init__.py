@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tardis_machine.app.api import RawMessage, combine, compute, replay, replay_normalized
     from tardis_machine.app.machine import TardisMachine
-    from tardis_machine.model.control import Disconnect
+    from tardis_machine.app.streaming import stream, stream_normalized
+    from tardis_machine.model.control import Disconnect, FeedError
     from tardis_machine.model.data_types import BookSnapshotSpec, TradeBarSpec
     from tardis_machine.model.errors import (
         MappingError,
@@ -46,6 +47,7 @@ __all__ = [
     "BookTicker",
     "DerivativeTicker",
     "Disconnect",
+    "FeedError",
     "Filter",
     "Liquidation",
     "MappingError",
@@ -70,12 +72,15 @@ __all__ = [
     "encode_lines",
     "replay",
     "replay_normalized",
+    "stream",
+    "stream_normalized",
 ]
 
 _MODULES = {
     "app.api": ("RawMessage", "combine", "compute", "replay", "replay_normalized"),
     "app.machine": ("TardisMachine",),
-    "model.control": ("Disconnect",),
+    "app.streaming": ("stream", "stream_normalized"),
+    "model.control": ("Disconnect", "FeedError"),
     "model.data_types": ("BookSnapshotSpec", "TradeBarSpec"),
     "model.errors": (
         *("MappingError", "RequestError", "SettingsError"),

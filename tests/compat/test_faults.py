@@ -50,7 +50,7 @@ async def start_request(
     settings = client.machine.settings.server
     reader, writer = await asyncio.open_connection(settings.host, settings.port, limit=1024)
     target = f"{path}?options={quote(json.dumps(options))}"
-    writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
     return reader, writer
 
@@ -70,7 +70,7 @@ async def test_client_that_leaves_during_a_download_cancels_it(
     settings = client.machine.settings.server
     _, writer = await asyncio.open_connection(settings.host, settings.port)
     target = f"/replay?options={quote(json.dumps(RAW))}"
-    writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     await until(lambda: data_api.in_flight > 0)
     writer.transport.abort()
     await until(lambda: data_api.in_flight == 0)
@@ -148,7 +148,7 @@ class TestManyConnections:
     async def test_thousand_connections_are_all_served(self, client: Client) -> None:
         settings = client.machine.settings.server
         target = f"/replay?options={quote(json.dumps(RAW))}"
-        request = f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        request = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
 
         async def fetch() -> int:
             reader, writer = await asyncio.open_connection(settings.host, settings.port)

@@ -182,7 +182,11 @@ async def test_upstream_refusal_keeps_its_status_and_text(
     assert status == 401
     assert list(error) == ["responseText", "message", "url"]
     assert error["responseText"] == '{"code":101}'
-    assert error["message"] == 'HttpError: status code: 401, response text: {"code":101}'
+    known = 'HttpError: status code: 401, response text: {"code":101}'
+    assert error["message"].startswith(known + ". No API key was given: set --api-key")
+    assert "the first day of each month" in error["message"]
+    with_key = json.loads((await client.get("/replay", {**RAW, "apiKey": "TD.x"}))[2])
+    assert with_key["message"] == known
     assert error["url"].startswith(data_api.endpoint + "/data-feeds/bitmex?")
 
 
@@ -199,14 +203,24 @@ async def test_failure_after_the_first_byte_appends_an_error_line(
     assert "message" in json.loads(last)
 
 
+@pytest.mark.parametrize("path", ["/", "/nope", "/Replay", "/" + "x" * 5000])
+async def test_unknown_route_says_what_is_served(client: Client, path: str) -> None:
+    status, _, body = await client.get(path)
+    message = json.loads(body)["message"]
+    assert status == 404
+    assert "HTTP: /replay, /replay-normalized, /health-check, /metrics. WebSocket" in message
+    assert len(message) < 500
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/nope"), ("GET", "/Replay"), ("PUT", "/replay"), ("HEAD", "/replay")],
+    [("PUT", "/replay"), ("HEAD", "/replay"), ("POST", "/health-check"), ("POST", "/metrics")],
 )
-async def test_unknown_route_is_an_empty_404(client: Client, method: str, path: str) -> None:
+async def test_wrong_method_is_refused(client: Client, method: str, path: str) -> None:
     async with client.session.request(method, client.machine.http_url + path) as response:
-        assert response.status == 404
-        assert await response.read() == b""
+        assert response.status == 405
+        assert "GET" in response.headers["Allow"]
+        assert "tardis_machine" not in await response.text()
 
 
 async def test_trailing_slash_is_ignored(client: Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.compat.conftest import Client
 from tests.compat.recorded import BITMEX, FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
+from tests.servers.memory import peak_memory_mb
 
 OPTIONS = {"exchange": "bitmex", "from": FROM, "to": TO, "dataTypes": ["trade", "book_change"]}
 SUBSCRIBE = {"op": "subscribe", "args": ["trade:XBTUSD"]}
@@ -34,7 +35,7 @@ async def test_request_without_upgrade_is_refused(client: Client) -> None:
     url = client.machine.ws_url.replace("ws://", "http://") + "/ws-replay"
     async with client.session.get(url) as response:
         assert response.status == 426
-        assert await response.read() == b""
+        assert "/ws-replay-normalized" in await response.text()
 
 
 async def test_bad_options_close_with_the_reason(client: Client) -> None:
@@ -54,7 +55,8 @@ async def test_upstream_refusal_closes_with_its_text(client: Client, data_api: D
     data_api.faults = [Fault(times=None, status=401, body="no")]
     received = await client.websocket("/ws-replay-normalized", options=OPTIONS)
     assert received.code == 1011
-    assert received.reason == "Error: HttpError: status code: 401, response text: no"
+    text = "Error: HttpError: status code: 401, response text: no. No API key was given"
+    assert received.reason.startswith(text)
 
 
 async def test_offered_protocol_is_echoed(client: Client) -> None:
@@ -101,11 +103,47 @@ async def test_native_replay_reads_the_frames_of_a_live_feed(
     assert data_api.asks[0].filters == [{"channel": "orderbook_p", "symbols": ["BTCUSDT"]}]
 
 
+async def test_native_replay_of_numbered_messages_brings_the_whole_feed(
+    client: Client, data_api: DataApiStub
+) -> None:
+    subscribe = {"event": "subscribe", "channel": "trades", "symbol": "tBTCUSD"}
+    received = await client.websocket("/ws-replay", subscribe, **NATIVE | {"exchange": "bitfinex"})
+    assert received.code == 1000
+    assert not data_api.asks[0].filters
+
+
 async def test_native_message_without_a_channel_asks_for_nothing(client: Client) -> None:
     ping = {"id": 1, "method": "server.ping", "params": []}
     received = await client.websocket("/ws-replay", ping, **NATIVE | {"exchange": "phemex"})
     assert received.code == 1011
     assert received.reason.startswith("Error: No subscriptions received")
+
+
+async def test_frames_after_the_start_of_a_native_replay_are_not_kept(
+    client: Client, data_api: DataApiStub
+) -> None:
+    data_api.faults = [Fault(times=None, delay_seconds=4.0)]
+    many = json.dumps({"op": "subscribe", "args": [f"trade:X{n}" for n in range(20_000)]})
+    url = client.machine.ws_url + "/ws-replay"
+    async with client.session.ws_connect(url, params=NATIVE) as socket:
+        await socket.send_json(SUBSCRIBE)
+        async with asyncio.timeout(240):
+            while not data_api.in_flight:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        with peak_memory_mb() as growth:
+            for _ in range(10):
+                await socket.send_str(many)
+            await client.get("/health-check")
+        assert growth() < 5 * len(many) / 1e6
+        assert (await socket.receive()).type is aiohttp.WSMsgType.TEXT
+    assert data_api.asks[0].filters == [{"channel": "trade", "symbols": ["XBTUSD"]}]
+
+
+async def test_subscriptions_beyond_the_limit_are_refused(client: Client) -> None:
+    many = [{"op": "subscribe", "args": [f"trade:{k}X{n}" for n in range(6000)]} for k in range(2)]
+    received = await client.websocket("/ws-replay", *many, **NATIVE)
+    assert received.code == 1011
+    assert "symbols, at most 10000 are allowed" in received.reason
 
 
 async def test_native_replay_of_unknown_exchange_is_closed_at_once(client: Client) -> None:

@@ -120,7 +120,7 @@ async def test_more_connections_than_a_worker_can_have_queued_are_all_served(
 
     async def fetch() -> int:
         reader, writer = await asyncio.open_connection(settings.host, settings.port)
-        writer.write(b"GET /health-check HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        writer.write(b"GET /health-check HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         body = await reader.read()
         writer.close()
         return body.count(b"Healthy")

@@ -176,7 +176,9 @@ def map_subscription(exchange: str, from_: str, message: Any) -> dict[str, Any]:
     known = REGISTRY[exchange]
     if not known.has_mappers:
         return {"handled": False, "filters": []}
-    mapped = format_at(known, parse_us(from_), NOW_US).read_subscribe(message)
+    start_us = parse_instant(from_)
+    assert start_us is not None
+    mapped = format_at(known, start_us, NOW_US).read_subscribe(message)
     return {"handled": mapped is not None, "filters": msgspec.to_builtins(mapped or [])}
 
 
@@ -233,8 +235,15 @@ def describe_number(value: float | None) -> dict[str, Any]:
 
 
 def okx_environment_answer(given: dict[str, Any]) -> Any:
-    """Return what a data type asks for; the environment is set by the runner."""
-    return filters(given["exchange"], given["normalizer"], given["symbols"], given["date"])
+    """Return what a data type asks for with the credentials of an environment."""
+    version = version_at(
+        REGISTRY[given["exchange"]],
+        given["normalizer"],
+        parse_us(given["date"]),
+        NOW_US,
+        environment=given["environment"],
+    )
+    return msgspec.to_builtins(version.filters(given["symbols"]))
 
 
 def optimize_filters_answer(given: list[dict[str, Any]]) -> dict[str, Any]:

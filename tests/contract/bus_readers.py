@@ -238,7 +238,11 @@ class BusReaderContract:
         assert len(places) == len(written)
         assert {row["bus"] for row in rows} == {readable.bus.name}
         assert all((row["bus_ts"] is not None) == readable.has_times for row in rows)
-        shown = (str(batch._jdf.queryExecution()), repr(readable.settings))
+        shown = (
+            str(batch._jdf.queryExecution()),
+            repr(readable.settings),
+            readable.bus.endpoint,
+        )
         assert not any(secret in text for secret in readable.secrets for text in shown)
 
     def test_bus_without_events_gives_none(

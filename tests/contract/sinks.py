@@ -11,7 +11,6 @@ A bus is done when its subclass of `SinkContract` passes, for a bus with a serve
 
 import gc
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -29,14 +28,14 @@ from tardis_machine.buses.results import Outcome
 from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.model.records import Trade
 from tardis_machine.model.time import us_text
-from tardis_machine.sinks.addressing import address
 from tardis_machine.sinks.base import Event, Sink
-from tardis_machine.sinks.bus import Bus
-from tardis_machine.sinks.dead_letters import letter_files, read_letters
+from tardis_machine.sinks.dead_letters.files import letter_files, read_letters
+from tardis_machine.sinks.delivery.bus import Bus
+from tardis_machine.sinks.delivery.events import address
 from tardis_machine.sinks.registry import make_sink
-from tardis_machine.sinks.status import BusState
-from tardis_machine.sinks.tickets import Ticket
+from tardis_machine.sinks.reporting.status import BusState
 from tardis_machine.telemetry.metrics import Metrics
+from tests.contract.event_logs import Delivery, EventLog, now_us
 from tests.servers.tcp_proxy import TcpProxy
 
 START_US = 1_709_251_200_000_000
@@ -117,7 +116,7 @@ def make_events(
     ]
     envelopes = Encoder("tester", Origin.REPLAY, {"request_id": "r-1"}).encode(records, START_US)
     delivery_ids = [f"tester-boot-{number}" for number in range(first, first + count)]
-    return address(envelopes, router, identities(envelopes), delivery_ids, time.monotonic())
+    return address(envelopes, router, identities(envelopes), delivery_ids, time.time())
 
 
 def enlarged(event: Event, size: int) -> Event:
@@ -131,7 +130,7 @@ def enlarged(event: Event, size: int) -> Event:
         data=data,
         event_id=event.event_id,
         delivery_id=event.delivery_id,
-        enqueued_at=event.enqueued_at,
+        accepted_at=event.accepted_at,
     )
 
 
@@ -230,15 +229,19 @@ class SinkContract:
 
     @pytest.fixture
     def start(self, bus: BusUnderTest, tmp_path: Path) -> Iterator[Start]:
-        """Give a function that starts delivery to the bus; it is stopped at the end."""
+        """Give a function that starts delivery of a log to the bus; it is stopped at the end."""
         started: list[Bus] = []
+        self.log: EventLog | None = None
 
         def start() -> Bus:
             delivery = bus.settings.resolve(
                 EventBusSettings(producer_id="tester", retry_initial_ms=20, retry_max_ms=200)
             )
             sink = self.make_sink(bus, delivery)
-            made = Bus(bus.settings, delivery, sink, tmp_path / "work", Metrics().event_bus, now_us)
+            root = tmp_path / "work"
+            made = Bus(bus.settings, delivery, sink, root, Metrics().event_bus, now_us)
+            self.log = self.log or EventLog(root, made.reader)
+            self.log.read_by(made)
             made.start()
             started.append(made)
             return made
@@ -246,17 +249,14 @@ class SinkContract:
         yield start
         for each in started:
             each.stop(10)
+            each.close()
 
-    def deliver(self, running: Bus, events: list[Event]) -> threading.Event:
-        """Offer events as a publisher does; what is returned is set when all are settled."""
-        done = threading.Event()
-        ticket = Ticket(done.set, len(events))
-        ticket.complete()
-        running.meter.enqueued(len(events))
-        for start in range(0, len(events), 100):
-            chunk = events[start : start + 100]
-            assert running.outbox.offer(chunk, ticket) == len(chunk)
-        return done
+    def deliver(self, running: Bus, events: list[Event]) -> Delivery:
+        """Write events as a worker does; what is returned is set when all are settled."""
+        assert self.log is not None
+        self.log.append(events)
+        running.ring()
+        return Delivery(running, self.log.events)
 
     def assert_all_arrived_in_order(self, bus: BusUnderTest, events: Sequence[Event]) -> None:
         assert first_ids_per_key(bus.received()) == expected_ids_per_key(events, self.key_of)
@@ -264,9 +264,9 @@ class SinkContract:
     def assert_adds_up(self, running: Bus, enqueued: int) -> None:
         status = running.status()
         totals = status.totals
-        assert totals.enqueued == enqueued
+        assert totals.accepted == enqueued
         settled = totals.published + totals.dead + totals.dropped
-        assert settled + status.queued + status.spooled == enqueued
+        assert settled + status.queued + status.parked == enqueued
 
     def test_delivery_is_in_order_once_and_counted(self, bus: BusUnderTest, start: Start) -> None:
         running = start()
@@ -283,8 +283,11 @@ class SinkContract:
 
         def deliver(first: int) -> list[ref[Series]]:
             events = make_events(router, 100, symbols=("XBTUSD", "ETHUSD"), first=first)
-            assert self.deliver(running, events).wait(DEADLINE_SECONDS)
-            return [ref(event.series) for event in events]
+            delivered = self.deliver(running, events)
+            del events
+            assert delivered.wait(DEADLINE_SECONDS)
+            gc.collect()
+            return [ref(each) for each in gc.get_objects() if isinstance(each, Series)]
 
         def is_gone() -> bool:
             gc.collect()
@@ -307,7 +310,7 @@ class SinkContract:
         assert self.deliver(running, events).wait(DEADLINE_SECONDS)
         rest = events[:7] + events[8:]
         self.assert_all_arrived_in_order(bus, rest)
-        (file,) = letter_files(tmp_path / "work")
+        (file,) = letter_files(tmp_path / "work" / running.name)
         (letter,) = read_letters(file)
         assert (letter.event_id, letter.envelope) == (events[7].event_id, events[7].data)
         assert letter.reason
@@ -369,13 +372,12 @@ class SinkContract:
         done = self.deliver(running, first)
         done.wait(0.2)
         running.stop(10)
-        # Settled: delivered before the cut, or safe on disk.
-        assert done.wait(DEADLINE_SECONDS)
+        running.close()
         bus.bring_back()
         again = start()
         second = make_events(bus.settings.router(), 100, symbols=("XBTUSD", "ETHUSD"), first=200)
         assert self.deliver(again, second).wait(DEADLINE_SECONDS)
-        wait_until(lambda: again.outbox.is_empty, "everything is delivered")
+        wait_until(lambda: again.is_empty, "everything is delivered")
         self.assert_all_arrived_in_order(bus, [*first, *second])
 
 
@@ -421,10 +423,6 @@ class ServerSinkContract(SinkContract):
         assert self.deliver(running, after).wait(DEADLINE_SECONDS)
         self.assert_all_arrived_in_order(bus, [*before, *after])
         self.assert_adds_up(running, 200)
-
-
-def now_us() -> int:
-    return time.time_ns() // 1000
 
 
 def _may_retry(result: object) -> bool:

@@ -10,13 +10,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from tardis_machine.exchanges.feeds import Access, Feed, Verdict, subscription_count
 from tardis_machine.exchanges.filters import accepted_symbols, optimize_filters
 from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
-from tardis_machine.exchanges.spec import Exchange, Feed
+from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.exchanges.tags import SEPARATOR
 from tardis_machine.exchanges.versions import (
     format_at,
     make_normalizer,
@@ -27,7 +30,7 @@ from tardis_machine.exchanges.versions import (
 )
 from tardis_machine.model.errors import MappingError
 from tardis_machine.model.ndjson import decode_lines, encode_lines
-from tardis_machine.model.records import Record
+from tardis_machine.model.records import Record, decoded
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import us_text
 from tests.golden.cases import (
@@ -87,10 +90,21 @@ def connections(path: Path) -> list[list[bytes]]:
 
 
 def comparable(feed: Feed, filters: Iterable[Filter]) -> tuple[Filter, ...]:
-    """Return filters without the symbols of channels that bring all of them."""
-    return optimize_filters(
-        Filter(entry.channel) if entry.channel in feed.whole_market else entry for entry in filters
-    )
+    """Return filters as frames name them: by part of the symbols, or without any."""
+    named = []
+    for entry in filters:
+        group = feed.grouped.get(entry.channel, str)
+        is_whole = entry.channel in feed.whole_market or entry.symbols is None
+        # Where frames name an expiry after the symbol, filters that are read from them do not.
+        names = (group(symbol).partition("@")[0] for symbol in entry.symbols or ())
+        symbols = None if is_whole else tuple(names)
+        named.append(Filter(entry.channel, symbols))
+    return optimize_filters(named)
+
+
+def access_to(feed: Feed) -> Access:
+    """Return credentials where the venue streams nothing without."""
+    return Access(dict.fromkeys(feed.credentials, "c2VjcmV0"))
 
 
 def mapped(exchange: Exchange, lines: list[bytes]) -> list[Record]:
@@ -156,7 +170,7 @@ class GenerationContract:
         self, exchange: Exchange, at_us: int
     ) -> None:
         filters = replay_filters(exchange, exchange.data_types, None, at_us, NOW_US)
-        assert all(entry.symbols is None for entry in filters)
+        assert not any(entry.symbols for entry in filters)
         filters = replay_filters(exchange, exchange.data_types, SYMBOLS, at_us, NOW_US)
         accepted = accepted_symbols(SYMBOLS, filters)
         assert accepted is not None
@@ -173,7 +187,9 @@ class GenerationContract:
             mapped(exchange, [line_at(at_us, message)])
 
     def test_unknown_subscribe_message_is_not_mapped(self, exchange: Exchange, at_us: int) -> None:
-        assert format_at(exchange, at_us, NOW_US).read_subscribe({"hello": "there"}) is None
+        wire_format = format_at(exchange, at_us, NOW_US)
+        expected = [] if wire_format.replays_whole_feed else None
+        assert wire_format.read_subscribe({"hello": "there"}) == expected
 
 
 @pytest.mark.parametrize("exchange", STREAMED, ids=lambda exchange: exchange.id)
@@ -186,14 +202,64 @@ class FeedContract:
         wanted = replay_filters(exchange, exchange.data_types, SYMBOLS, 0, NOW_US, is_live=True)
         messages = [
             json.loads(frame)
-            for connection in venue.feed.connections(wanted)
+            for connection in venue.feed.connections(wanted, access_to(venue.feed))
             for frame in connection.frames
         ]
         read = [venue.feed.read_subscribe(message) or [] for message in messages]
-        assert comparable(venue.feed, chain(*read)) == comparable(
-            venue.feed,
-            (entry for entry in wanted if entry.channel not in venue.feed.recorded_only),
+        without_frame = venue.feed.recorded_only | venue.feed.generated
+        asked = comparable(
+            venue.feed, (entry for entry in wanted if entry.channel not in without_frame)
         )
+        # A channel may bring more types of messages than were asked for.
+        assert set(asked) <= set(comparable(venue.feed, chain(*read)))
+
+    def test_connections_bring_the_filters_and_no_others(self, exchange: Exchange) -> None:
+        feed = venue_of(exchange).feed
+        assert feed is not None
+        wanted = replay_filters(exchange, exchange.data_types, SYMBOLS, 0, NOW_US, is_live=True)
+        connections = feed.connections(wanted, access_to(feed))
+        brought = chain.from_iterable(connection.filters for connection in connections)
+        assert comparable(feed, brought) == comparable(
+            feed, (entry for entry in wanted if entry.channel not in feed.recorded_only)
+        )
+
+    def test_many_symbols_keep_the_limit_of_a_connection(self, exchange: Exchange) -> None:
+        feed = venue_of(exchange).feed
+        assert feed is not None
+        symbols = [f"COIN{number}-USD" for number in range(2000)]
+        wanted = replay_filters(exchange, ["trade"], symbols, 0, NOW_US, is_live=True)
+        connections = feed.connections(wanted, access_to(feed))
+        counts = [subscription_count(connection.filters) for connection in connections]
+        assert sum(counts) == len(symbols)
+        assert feed.max_subscriptions is None or max(counts) <= feed.max_subscriptions
+
+    def test_same_filters_are_planned_alike_when_a_connection_starts_over(
+        self, exchange: Exchange
+    ) -> None:
+        feed = venue_of(exchange).feed
+        assert feed is not None
+        wanted = replay_filters(exchange, exchange.data_types, SYMBOLS, 0, NOW_US, is_live=True)
+        for connection in feed.connections(wanted, access_to(feed)):
+            [again] = feed.connections(connection.filters, access_to(feed))
+            assert (again.url, again.filters, again.frames) == (
+                connection.url,
+                connection.filters,
+                connection.frames,
+            )
+
+    @pytest.mark.parametrize("message", [b"", b"pong", b"{", b"\xff\xfe"])
+    def test_text_that_is_no_json_is_no_harmless_message(
+        self, exchange: Exchange, message: bytes
+    ) -> None:
+        feed = venue_of(exchange).feed
+        assert feed is not None
+        with pytest.raises(msgspec.DecodeError):
+            feed.judge(message)
+
+    def test_unknown_object_has_a_verdict(self, exchange: Exchange) -> None:
+        feed = venue_of(exchange).feed
+        assert feed is not None
+        assert feed.judge(b'{"hello":"there"}') in (Verdict.IGNORED, Verdict.ERROR)
 
     def test_other_messages_are_no_subscriptions(self, exchange: Exchange) -> None:
         feed = venue_of(exchange).feed
@@ -221,6 +287,11 @@ class GoldenContract:
             tag = format_at(exchange, recorded_us(line), NOW_US).tag
             [key] = tag.keys([line], MESSAGE_START)
             other = line.replace(key, tag.key_of(UNKNOWN_TAG))
+            if key not in line:
+                # The texts of the tag stand apart from each other.
+                texts = (tag.read(line[MESSAGE_START:]) or "").split(SEPARATOR)
+                for old, new in zip(texts, UNKNOWN_TAG.split(SEPARATOR), strict=True):
+                    other = other.replace(f'"{old}"'.encode(), f'"{new}"'.encode(), 1)
             assert other != line
             json.loads(other[MESSAGE_START:])
             assert mapped(exchange, [other, other, rewritten(other)]) == []
@@ -266,7 +337,7 @@ class GoldenContract:
     def test_records_survive_the_wire(self, exchange: Exchange, path: Path) -> None:
         for lines in connections(path):
             records = mapped(exchange, lines)
-            assert list(decode_lines(encode_lines(records))) == records
+            assert list(decode_lines(encode_lines(records))) == [*map(decoded, records)]
 
     def test_data_types_map_alone_as_together(self, exchange: Exchange, path: Path) -> None:
         for lines in connections(path):

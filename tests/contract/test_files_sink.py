@@ -7,6 +7,7 @@ import pytest
 from tardis_machine.buses.files.log import durable_end, read_blocks, segments
 from tardis_machine.buses.files.settings import FilesSettings
 from tests.contract.sinks import BusUnderTest, Received, SinkContract
+from tests.servers.exchange_paths import exchange_paths
 
 
 class FilesUnderTest:
@@ -38,8 +39,9 @@ class FilesUnderTest:
         self._directory.write_text("in the way")
 
     def bring_back(self) -> None:
-        self._directory.unlink()
-        self._directory.with_suffix(".away").rename(self._directory)
+        away = self._directory.with_suffix(".away")
+        exchange_paths(self._directory, away)
+        away.unlink()
 
 
 class TestFiles(SinkContract):

@@ -25,11 +25,21 @@ class MemorySettings(BusSettings):
     title: ClassVar[str] = "Memory"
     anchors: ClassVar[tuple[str, ...]] = ()
 
+    stream_template: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return ""
+
     @property
     def destinations(self) -> Destinations:
-        pattern = re.compile("bronze")
         return Destinations(
-            bus="memory", noun="stream", base="bronze", key=DEFAULT_KEY, pattern=pattern
+            bus="memory",
+            noun="stream",
+            base="bronze",
+            template=self.stream_template,
+            key=DEFAULT_KEY,
+            pattern=re.compile(".+"),
         )
 
 

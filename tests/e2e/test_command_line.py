@@ -130,3 +130,46 @@ def test_server_prints_its_lines_serves_and_stops_on_a_signal(sample: Path) -> N
     ]
     assert {record["type"] for record in records} == {"trade"}
     assert server.returncode == 0
+
+
+def test_simulated_exchanges_are_served_until_a_signal() -> None:
+    words = [COMMAND, "simulate", "--serve", "0", "--exchanges", "bitmex"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            lines = [server.stdout.readline() for _ in range(4)]
+            gateway = lines[1].partition(": ")[2].strip()
+            with urlopen(f"{gateway}/truth/bitmex/XBTUSD", timeout=DEADLINE_SECONDS) as response:
+                book = json.load(response)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait(DEADLINE_SECONDS)
+        assert server.stderr is not None
+        assert (server.returncode, server.stderr.read()) == (0, "")
+    assert lines[0] == "Simulated exchanges are running: bitmex\n"
+    assert book["bids"]
+
+
+def test_simulate_into_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    result = run("simulate", "--out", str(file / "cache"), "--minutes", "1")
+    assert result.returncode == 1
+    assert "cannot be written" in result.stderr
+    assert "--out" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_normalize_to_a_full_disk_says_so(sample: Path) -> None:
+    (slice_,) = sample.rglob("*.zst")
+    words = ("normalize", "--exchange", "bitmex", "--data-types", "trade,book_change", str(slice_))
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [COMMAND, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert "cannot be written to standard output: No space left on device" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "Exception" not in result.stderr

@@ -22,7 +22,10 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 INTERPRETERS = {"sh": ["bash", "-euc"], "python": [sys.executable, "-c"]}
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
-PORT = re.compile(r"(?<=port[ =])\d{4,5}\b|(?<=port = )\d{4,5}\b|(?<=127\.0\.0\.1:)\d{4,5}\b")
+PORT = re.compile(
+    r"(?<=port[ =])\d{4,5}\b|(?<=port = )\d{4,5}\b|(?<=--serve )\d{4,5}\b|"
+    r"(?<=127\.0\.0\.1:)\d{4,5}\b"
+)
 LAST_START_LINE = "See "
 TIMEOUT_SECONDS = 600
 

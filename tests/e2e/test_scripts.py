@@ -1,6 +1,7 @@
 """The scripts behind the Makefile that decide whether a change passes."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from types import ModuleType
 import pytest
 
 from benchmarks.__main__ import with_section
+from benchmarks.replay import Feed, Measured, Run, row
+from tardis_machine.app.settings.options import options_of
+from tardis_machine.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,3 +79,44 @@ def test_benchmark_section_is_replaced_and_a_new_one_is_added() -> None:
     assert "first" not in twice
     assert "second" in twice
     assert with_section(twice, "replay", "third").count("<!-- end -->") == 2
+
+
+def test_every_name_of_every_option_stands_in_the_documents() -> None:
+    text = (ROOT / "docs" / "settings.md").read_text()
+    # A flag may be followed by what its value is.
+    documented = {name.split()[0] for name in re.findall(r"`([^`]+)`", text)}
+    for command in COMMANDS:
+        for option in options_of(command.settings):
+            names = {*option.flags, *option.variables, *option.keys}
+            # What one bus may have for itself is the same for every bus, and described once.
+            if not option.declared.overrides:
+                assert names <= documented, f"run make docs: {names - documented}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "--nats-pass",
+        "--event-hubs-static-properties",
+        "--kinesis-access-key",
+        "TM_KINESIS_SECRET_KEY",
+        "event_hubs.hub",
+    ],
+)
+def test_alias_of_a_bus_option_stands_in_the_documents(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "settings.md").read_text()
+
+
+def measured(*runs: tuple[float, float]) -> Measured:
+    """Make the runs of a server from their costs and the CPU that others took meanwhile."""
+    return Measured(tuple(Run(cost, 2.0, 10.0, others) for cost, others in runs), 50.0)
+
+
+def test_comparison_shows_medians_and_how_many_runs_were_disturbed() -> None:
+    feed = Feed("bitmex", 1, 1_000_000, 2.0)
+    ours = measured((4.0, 0.0), (9.0, 0.9), (5.0, 0.1))
+    other = measured((12.0, 0.0), (90.0, 1.2), (10.0, 0.0))
+    assert row("HTTP", 2.6, feed, ours, other) == (
+        "| HTTP | 5.00 | 2.50 | 2.6 | 100,000 | 50 | 2 of 6 | 12.00 | 3.00 |"
+    )
+    assert row("HTTP", None, feed, ours).endswith("| 2.50 |  | 100,000 | 50 | 1 of 3 |  |  |")

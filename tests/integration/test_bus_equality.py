@@ -19,6 +19,7 @@ from tests.servers.event_hubs import EventHubs
 from tests.servers.kafka import Kafka
 from tests.servers.kinesis import Kinesis
 from tests.servers.nats import Nats
+from tests.servers.plugin import KAFKA_HUBS
 from tests.servers.ports import free_ports
 from tests.servers.readers import (
     Received,
@@ -29,6 +30,7 @@ from tests.servers.readers import (
     read_redis,
 )
 from tests.servers.redis import Redis
+from tests.servers.tls import Certificates
 
 pytestmark = pytest.mark.broker
 
@@ -136,6 +138,25 @@ class TestKinesis(EqualityContract):
     @pytest.fixture
     def read(self, kinesis: Kinesis, kinesis_stream: str) -> Read:
         return lambda: read_kinesis(kinesis.address, kinesis_stream)
+
+
+@pytest.mark.usefixtures("kafka_hubs_proxy")
+class TestEventHubsByKafka(EqualityContract):
+    @pytest.fixture
+    def bus(self, kafka: Kafka, kafka_topic: str, certificates: Certificates) -> dict[str, Any]:
+        return {
+            "event_hubs": {
+                "transport": "kafka",
+                "connection_string": KAFKA_HUBS,
+                "custom_endpoint": kafka.hubs_address,
+                "ca": certificates.ca,
+                "event_hub_name": kafka_topic,
+            }
+        }
+
+    @pytest.fixture
+    def read(self, kafka: Kafka, kafka_topic: str) -> Read:
+        return lambda: read_kafka(kafka.address, kafka_topic)
 
 
 @pytest.mark.usefixtures("unclosed_sockets_allowed")

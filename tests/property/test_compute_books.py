@@ -3,12 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import groupby
+from operator import add
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tardis_machine.computed.order_book import OrderBook
+from tardis_machine.computed.grouping import GroupedPrices
+from tardis_machine.computed.order_book import BookSide, OrderBook
 from tardis_machine.computed.pipeline import Computables
+from tardis_machine.computed.price_groups import PriceGroups
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnapshot
 from tardis_machine.model.time import ms_text, us_text
@@ -173,6 +179,37 @@ def test_book_equals_a_dictionary_book(steps, removes_crossed_levels, text_depth
         for depth in (text_depth, 1, 20):
             assert book.bids.text(depth) == plain.bids.text(depth)
             assert book.asks.text(depth) == plain.asks.text(depth)
+
+
+def runs(levels, prices: GroupedPrices, depth: int) -> list[Pair]:
+    """Sum neighbours of equal grouped price, word by word."""
+    found: list[Pair] = []
+    for price, run in groupby(levels, lambda level: prices[level.price]):
+        found.append((price, reduce(add, (level.amount for level in run))))
+    return found[:depth]
+
+
+# Many of these prices are not exact in binary, so that some move to the group below.
+ticks = st.integers(95, 130).map(lambda tick: tick / 100)
+tenths = st.integers(0, 5).map(lambda tenth: tenth / 10)
+
+
+@given(
+    st.lists(st.lists(st.builds(BookLevel, ticks, tenths), max_size=6), max_size=30),
+    st.booleans(),
+    st.integers(1, 5),
+    st.sampled_from([0.05, 0.1, 0.02, 0]),
+)
+def test_groups_kept_up_to_date_equal_those_made_anew(changes, is_bid, depth, step) -> None:
+    side = BookSide(is_bid=is_bid)
+    groups = PriceGroups(side, GroupedPrices(step, is_bid=is_bid), depth)
+    for number, levels in enumerate(changes):
+        (side.load if number % 11 == 0 else side.apply)(levels)
+        if number % 5 == 4 and len(side):
+            side.remove_best()
+        groups.follow()
+        decoded = msgspec.json.decode(b"[%b]" % groups.text(), type=list[BookLevel])
+        assert as_pairs(decoded) == runs(side, GroupedPrices(step, is_bid=is_bid), depth)
 
 
 @given(timed_changes, st.lists(specs, min_size=1, max_size=4))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tardis_machine.exchanges.lines import MESSAGE_START
-from tardis_machine.exchanges.tags import EndTag, KeyTag, StartTag, Tag, TagTable
+from tardis_machine.exchanges.tags import EndTag, KeyTag, StartTag, Tag, TagTable, TextTag
 from tests.unit.exchanges.mapping import LINE_START
 
 
@@ -47,6 +47,7 @@ def objects(*names: str) -> st.SearchStrategy[dict[str, Any]]:
 
 starting = st.builds(lambda text, rest: {"t": text} | rest, texts, objects("t"))
 wrapping = st.builds(lambda inner, rest: {"m": "s", "p": inner} | rest, starting, objects("m", "p"))
+inside = st.builds(lambda inner, rest: rest | {"p": inner}, objects("k"), objects("p"))
 ending = st.builds(lambda head, channel, symbol: [*head, channel, symbol], arrays, texts, texts)
 numbered = st.builds(lambda number, rest: [number, *rest], st.integers(-12, 12), arrays)
 
@@ -63,6 +64,11 @@ KINDS: dict[str, tuple[Tag, st.SearchStrategy[Any]]] = {
     "end": (EndTag(), ending | arrays | objects("t")),
     # The texts above cannot spell these keys, so none of them occurs deeper inside a message.
     "key": (KeyTag("k", "l"), objects("k", "l") | arrays),
+    "text": (TextTag("k"), objects("k") | arrays),
+    "text unless a key": (TextTag("k", unless="l"), objects("k", "l") | arrays),
+    "texts": (TextTag("k", "l"), objects("k", "l") | arrays),
+    "texts inside and outside": (TextTag("l", "p.k"), inside | objects("l", "p") | arrays),
+    "text inside": (TextTag("p.k"), inside | objects("p") | arrays),
 }
 
 WRITERS = [

@@ -17,6 +17,8 @@ ENVELOPE = {
     "ordinal": 7,
     "time_digits": 8,
     "meta": 9,
+    "state_from": 10,
+    "mapper_version": 11,
     "trade": 20,
     "book_change": 21,
     "book_snapshot": 22,
@@ -128,7 +130,7 @@ def test_header_types_read_the_same_wire_form() -> None:
     for field in pb.NormalizedEvent.DESCRIPTOR.fields:
         twin = header[field.name]
         assert twin.is_repeated == field.is_repeated
-        if field.containing_oneof:
+        if field.name in {case.value for case in PayloadCase}:
             assert twin.type == FieldDescriptor.TYPE_BYTES
         elif field.type == FieldDescriptor.TYPE_ENUM:
             assert twin.type == FieldDescriptor.TYPE_INT32

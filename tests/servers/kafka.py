@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -45,6 +46,15 @@ SASL_MODULES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class HubsListener:
+    """The Kafka endpoint of an Event Hubs namespace; a proxy may stand before it."""
+
+    connection_string: str
+    certificates: Certificates
+    proxy_address: str | None = None
+
+
 class Topics:
     """Create and delete topics, on a broker of ours or elsewhere."""
 
@@ -84,7 +94,9 @@ def _has_leaders(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 
 class Kafka(Topics, ServerProcess):
-    """A Kafka broker with a plain listener and, on request, one each for SASL, TLS and a proxy.
+    """A Kafka broker with a plain listener and, on request, further ones.
+
+    One each is for SASL, for TLS, for a proxy, and for the login of Event Hubs behind a proxy.
 
     Args:
         users: Names and passwords of the SASL listener; PLAIN knows them at once, SCRAM after
@@ -92,6 +104,7 @@ class Kafka(Topics, ServerProcess):
         certificates: Turns the TLS listener on.
         proxy_address: Where a proxy will stand before `proxied_address`. Clients that come in
             there are told to come back there, so the proxy sees all of their traffic.
+        hubs: Turns on a listener as Event Hubs has it: TLS and a login by connection string.
         properties: Further broker settings; they win over ours.
     """
 
@@ -103,6 +116,7 @@ class Kafka(Topics, ServerProcess):
         users: Mapping[str, str] | None = None,
         certificates: Certificates | None = None,
         proxy_address: str | None = None,
+        hubs: HubsListener | None = None,
         properties: Mapping[str, str] | None = None,
         java_options: tuple[str, ...] = (),
         port: int | None = None,
@@ -113,11 +127,13 @@ class Kafka(Topics, ServerProcess):
         self._users = users
         self._certificates = certificates
         self.proxy_address = proxy_address
+        self.hubs = hubs
         self._properties = properties or {}
         self._java_options = java_options
         self.sasl_address = f"127.0.0.1:{free_port()}"
         self.tls_address = f"127.0.0.1:{free_port()}"
         self.proxied_address = f"127.0.0.1:{free_port()}"
+        self.proxied_hubs_address = f"127.0.0.1:{free_port()}"
 
     def command(self) -> list[str]:
         """Return the broker's command line; a new data directory is formatted first."""
@@ -131,6 +147,11 @@ class Kafka(Topics, ServerProcess):
         options = [*JAVA_OPTIONS, *(self._java_options or (archive,))]
         return [str(places.java()), *options, "-cp", classpath, "kafka.Kafka", str(settings)]
 
+    @property
+    def hubs_address(self) -> str:
+        """Return where clients find what looks like an Event Hubs namespace."""
+        return (self.hubs and self.hubs.proxy_address) or self.proxied_hubs_address
+
     def settings(self) -> dict[str, str]:
         """Return the content of server.properties."""
         bound = {"PLAINTEXT": self.endpoint, "CONTROLLER": f"127.0.0.1:{self._controller_port}"}
@@ -140,10 +161,14 @@ class Kafka(Topics, ServerProcess):
             bound["TLS"] = self.tls_address
         if self.proxy_address is not None:
             bound["PROXIED"] = self.proxied_address
+        if self.hubs is not None:
+            bound["HUBS"] = self.proxied_hubs_address
         advertised = {name: where for name, where in bound.items() if name != "CONTROLLER"}
         if self.proxy_address is not None:
             advertised["PROXIED"] = self.proxy_address
-        protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL"}
+        if self.hubs is not None:
+            advertised["HUBS"] = self.hubs_address
+        protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "HUBS": "SASL_SSL"}
         return {
             **PROPERTIES,
             "log.dirs": str(self.directory / "data"),
@@ -155,6 +180,7 @@ class Kafka(Topics, ServerProcess):
             ),
             **self._sasl_settings(),
             **self._tls_settings(),
+            **self._hubs_settings(),
             **self._properties,
         }
 
@@ -175,6 +201,18 @@ class Kafka(Topics, ServerProcess):
         return {
             "listener.name.tls.ssl.keystore.type": "PEM",
             "listener.name.tls.ssl.keystore.location": str(self._certificates.keystore),
+        }
+
+    def _hubs_settings(self) -> dict[str, str]:
+        if self.hubs is None:
+            return {}
+        user = f'user_$ConnectionString="{self.hubs.connection_string}"'
+        login = f"{SASL_MODULES['PLAIN']} required {user};"
+        return {
+            "listener.name.hubs.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.hubs.plain.sasl.jaas.config": login,
+            "listener.name.hubs.ssl.keystore.type": "PEM",
+            "listener.name.hubs.ssl.keystore.location": str(self.hubs.certificates.keystore),
         }
 
     def ping(self) -> None:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from tests.servers.tls import Certificates
 
 KAFKA_USERS = {"tester": "tester-secret"}
+KAFKA_HUBS = (
+    "Endpoint=sb://127.0.0.1/;SharedAccessKeyName=tests;SharedAccessKey=hub+tester/secret=="
+)
+"""The connection string that the broker takes as if it were an Event Hubs namespace."""
 
 Server = TypeVar("Server", bound="Lifecycle")
 
@@ -93,13 +97,22 @@ def tcp_proxy() -> Iterator[MakeProxy]:
 @pytest.fixture(scope="session")
 def kafka_of_run(certificates: Certificates) -> Iterator[Kafka | KafkaElsewhere]:
     """Start one Kafka broker for the run, with SASL, TLS and proxied listeners."""
-    from tests.servers.kafka import Kafka, KafkaElsewhere
+    from tests.servers.kafka import HubsListener, Kafka, KafkaElsewhere
 
     if elsewhere := KafkaElsewhere.from_environment("TM_TEST_KAFKA"):
         yield elsewhere
         return
-    proxy_address = f"127.0.0.1:{free_port()}"
-    with Kafka(users=KAFKA_USERS, certificates=certificates, proxy_address=proxy_address) as broker:
+    hubs = HubsListener(
+        connection_string=KAFKA_HUBS,
+        certificates=certificates,
+        proxy_address=f"127.0.0.1:{free_port()}",
+    )
+    with Kafka(
+        users=KAFKA_USERS,
+        certificates=certificates,
+        proxy_address=f"127.0.0.1:{free_port()}",
+        hubs=hubs,
+    ) as broker:
         yield broker
 
 
@@ -114,6 +127,14 @@ def kafka_proxy(kafka: Kafka) -> Iterator[TcpProxy]:
     """Give a TCP proxy that sees all traffic of clients which bootstrap from it."""
     _, _, port = str(kafka.proxy_address).rpartition(":")
     with TcpProxy(kafka.proxied_address, port=int(port)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def kafka_hubs_proxy(kafka: Kafka) -> Iterator[TcpProxy]:
+    """Give a TCP proxy before the listener that takes the login of Event Hubs."""
+    _, _, port = kafka.hubs_address.rpartition(":")
+    with TcpProxy(kafka.proxied_hubs_address, port=int(port)) as proxy:
         yield proxy
 
 

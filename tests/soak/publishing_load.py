@@ -11,7 +11,7 @@ import aiohttp
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
 from tests.soak.publishing_process import Server
 
-EVENTS = int(os.environ.get("TM_SOAK_EVENTS", "200000"))
+EVENTS = int(os.environ.get("TM_SOAK_EVENTS", "500000"))
 EXCHANGES = ("bitmex", "deribit", "coinbase", "binance-futures")
 DATA_TYPES = ("trade", "book_change", "book_snapshot_5_100ms", "quote_1s")
 MESSAGES_PER_SECOND = 50

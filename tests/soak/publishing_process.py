@@ -179,7 +179,7 @@ class Server:
 
     async def backlog(self) -> int:
         """Return how many accepted events are not delivered."""
-        return sum(bus["queued"] + bus["spooled"] for bus in (await self.buses()).values())
+        return sum(bus["queued"] + bus["parked"] for bus in (await self.buses()).values())
 
     async def wait_for_backlog(self, events: int) -> None:
         """Wait until at most so many accepted events are not delivered."""

@@ -1,4 +1,4 @@
-"""Kill -9 at random moments with `durability = spool`: every accepted event reaches the consumer.
+"""Kill -9 at random moments: every accepted event reaches the consumer.
 
 `TM_SOAK_EVENTS` sets how many events each test publishes at least, `TM_SOAK_SEED` repeats a run.
 """
@@ -34,7 +34,7 @@ from tests.soak.publishing_buses import (
     read_hub,
     redis_flags,
 )
-from tests.soak.publishing_evidence import Promises, examine
+from tests.soak.publishing_evidence import examine
 from tests.soak.publishing_job import Job
 from tests.soak.publishing_load import (
     EVENTS,
@@ -57,14 +57,9 @@ KILLS_AFTERWARDS = 4
 LONGEST_PAUSE_SECONDS = 2.0
 SHORT_PAUSE_SECONDS = 0.3
 LONG_MS = 3_600_000
-DELIVERY = (
-    *("--event-bus-durability", "spool"),
-    # The window of a server stays small, so that replays keep to the pace of the publisher.
-    *("--event-bus-queue-max-bytes", "4 MiB"),
-    # Nothing is given up because the publisher is down for long.
-    *("--event-bus-replay-max-block-ms", str(LONG_MS)),
-    *("--event-bus-drain-timeout-ms", str(LONG_MS)),
-)
+DEATHS_IN_A_ROW = 10
+DELIVERY = ("--event-bus-drain-timeout-ms", str(LONG_MS))
+"""Everything else as it is by default; the end of a test waits for what is left."""
 
 Kill = Callable[[], Awaitable[None]]
 
@@ -86,19 +81,17 @@ class Figures:
         self._started = time.monotonic()
         self.seed = make_seed()
         self.chance = random.Random(self.seed)
-        self.promises = Promises()
         self.kills: Counter[str] = Counter()
 
     async def check(self, answered: bytes, peak_mb: float) -> None:
         """Read the bus, fail on everything that is wrong with it, and print the figures."""
         seconds = time.monotonic() - self._started
         received = await self._bus.read()
-        evidence = examine(received, answered, self.promises)
+        evidence = examine(received, answered)
         self._print(
             f"{self._bus.name}, {self._describe_kills()}: {evidence.events:,} events accepted,"
             f" {len(received):,} at the consumer, {evidence.duplicates:,} of them again,"
-            f" {evidence.lost:,} lost, {seconds:.0f} s, publisher peak {peak_mb:.0f} MB,"
-            f" {self.promises.spooled:,} seen in spools"
+            f" {evidence.lost:,} lost, {seconds:.0f} s, publisher peak {peak_mb:.0f} MB"
         )
         assert not evidence.problems, "\n".join([f"seed {self.seed}", *evidence.problems])
         assert evidence.events >= EVENTS
@@ -145,7 +138,6 @@ async def kill_job_at_random(figures: Figures, job: Job) -> None:
         settled = job.settled_minutes()
         if is_whole:
             await job.command.kill()
-            figures.promises.note_spool(job.spool)
             job.command.start()
         else:
             await job.command.kill_publisher()
@@ -167,6 +159,24 @@ class KillContract:
             assert await command.end() == 0, command.log_text[-2000:]
         await figures.check(load.answered, command.peak_mb)
 
+    async def test_publisher_that_dies_ten_times_in_a_row_loses_nothing(
+        self, bus: SoakBus, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        figures = Figures(bus, capsys)
+        async with Server(recordings, tmp_path, [*DELIVERY, *bus.flags]) as server:
+            load, command = Load(server), server.command
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(load.run())
+                await load.reach(EVENTS // 10)
+                started = time.monotonic()
+                for _ in range(DEATHS_IN_A_ROW):
+                    # As soon as there is another one.
+                    await command.kill_publisher()
+                seconds = time.monotonic() - started
+                figures.kills[f"publisher within {seconds:.0f} s"] = DEATHS_IN_A_ROW
+            assert await command.end() == 0, command.log_text[-2000:]
+        await figures.check(load.answered, command.peak_mb)
+
     async def test_killed_server_delivers_what_it_had_accepted(
         self, bus: SoakBus, recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -177,7 +187,6 @@ class KillContract:
             async def kill() -> None:
                 load.begin_outage()
                 await command.kill()
-                figures.promises.note_spool(server.spool)
                 await server.start()
                 load.end_outage()
 

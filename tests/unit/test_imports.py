@@ -2,11 +2,27 @@
 
 import json
 import pkgutil
+import signal
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import tardis_machine
 from tardis_machine.app.publishing.wiring import PROCESS_MODULE
+from tests.servers.ports import free_ports
+
+SLOW = {"google.protobuf", "prometheus_client", "rich", "structlog", "tomllib"}
+"""Libraries that take 10 to 300 ms to import, and that no command needs before it runs."""
+
+COMMAND = """
+import atexit, json, sys
+from tardis_machine.cli import main
+atexit.register(lambda: print(json.dumps(list(sys.modules))))
+sys.exit(main(sys.argv[1:]))
+"""
+"""Runs a command line, and prints the loaded modules as its last line."""
 
 
 def loaded_by(module: str) -> set[str]:
@@ -16,6 +32,50 @@ def loaded_by(module: str) -> set[str]:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     return set(json.loads(finished.stdout))
+
+
+def loaded_by_command(*words: str, until: str = "") -> set[str]:
+    """Return every module that a command has loaded when it ends, or when it prints a line."""
+    with subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if until and line.startswith(until):
+                process.send_signal(signal.SIGTERM)
+    assert process.returncode == 0
+    return set(json.loads(line))
+
+
+def test_version_is_printed_without_settings_and_libraries() -> None:
+    loaded = loaded_by_command("--version")
+    assert not loaded & {*SLOW, "aiohttp", "asyncio", "msgspec", "ssl"}
+    assert "tardis_machine.app.settings.commands" not in loaded
+
+
+def test_server_is_ready_before_it_loads_what_only_requests_need(tmp_path: Path) -> None:
+    loaded = loaded_by_command(
+        "serve", "--port", str(free_ports()), "--cache-dir", str(tmp_path), until="See "
+    )
+    assert "aiohttp.web" in loaded
+    assert not loaded & {
+        *SLOW,
+        "tardis_machine.sources.downloads",
+        "tardis_machine.sources.simulator",
+    }
+    assert not [name for name in loaded if name.startswith("tardis_machine.exchanges.venues.")]
+
+
+def test_publishing_job_starts_without_http_metrics_and_envelopes() -> None:
+    loaded = loaded_by("tardis_machine.cli.publish")
+    assert not loaded & {"aiohttp", "google.protobuf", "prometheus_client", "structlog"}
+
+
+@pytest.mark.parametrize("bus", ["event_hubs", "files", "kinesis", "nats", "redis"])
+def test_process_that_plans_batches_of_a_bus_starts_without_pandas(bus: str) -> None:
+    # pyarrow imports it for the first array or scalar that is made of Python values.
+    loaded = loaded_by(f"tardis_machine.lake.buses.{bus}.reader, tardis_machine.lake.bronze.rows")
+    assert not loaded & {"pandas", "prometheus_client", "structlog"}
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
@@ -34,8 +94,8 @@ def test_publisher_process_loads_only_what_it_publishes_with() -> None:
     ours = {name for name in loaded if name.startswith("tardis_machine.")}
     packages = {name.split(".")[1] for name in ours}
     assert packages == {"app", "bronze", "buses", "generated", "model", "sinks", "telemetry"}
-    assert len(ours) < 100
-    assert "aiohttp" not in loaded
+    assert len(ours) < 110
+    assert not loaded & {"aiohttp", "rich", "structlog"}
 
 
 def test_no_public_name_is_also_a_module() -> None:

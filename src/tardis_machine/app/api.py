@@ -26,7 +26,6 @@ from tardis_machine.session.streams import RecordStream, combined_chunks, comput
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.telemetry.clock import system_clock
-from tardis_machine.telemetry.logs import bridge_logs
 
 Instant: TypeAlias = str | datetime
 """A time such as `2024-03-01` or `2024-03-01T00:05`; UTC, unless it has an offset of its own."""
@@ -95,8 +94,8 @@ def replay_normalized(
     start: Instant,
     end: Instant,
     *,
-    data_types: Sequence[str],
-    symbols: Sequence[str] | None = None,
+    data_types: str | Sequence[str],
+    symbols: str | Sequence[str] | None = None,
     with_disconnects: bool = False,
     exact_range: bool = False,
     speed: float | None = None,
@@ -111,8 +110,9 @@ def replay_normalized(
         exchange: exchange id, such as `bitmex`.
         start: first minute; order books need the start of a UTC day.
         end: the minute after the last one.
-        data_types: such as `trade`, `book_change`, `book_snapshot_5_100ms`, `trade_bar_1m`.
-        symbols: None means all.
+        data_types: such as `trade`, `book_change`, `book_snapshot_5_100ms`, `trade_bar_1m`; one
+            of them or several.
+        symbols: one or several; None means all.
         with_disconnects: include `Disconnect` records; they also reset computed types.
         exact_range: cut at `start` and `end` themselves instead of at their minutes.
         speed: 1 replays at recorded speed, 2 twice as fast; None as fast as possible.
@@ -122,13 +122,14 @@ def replay_normalized(
             there after 30 minutes, a number after that many.
         archive: options of the archive: `api_key`, `cache_dir`, `offline`, `endpoint` and so on.
     """
-    check_data_types(data_types)
+    types = _names(data_types)
+    check_data_types(types)
     request = NormalizedReplayRequest(
         exchange=exchange,
-        symbols=None if symbols is None else list(symbols),
+        symbols=None if symbols is None else _names(symbols),
         start=_text(start),
         end=_text(end),
-        data_types=list(data_types),
+        data_types=types,
         with_disconnect_messages=with_disconnects,
         exact_range=exact_range,
         speed=speed,
@@ -183,12 +184,16 @@ async def _record_chunks(
 
 
 def _archive(options: dict[str, Any]) -> ArchiveSettings:
-    bridge_logs()
     return settings_of(ArchiveSettings, options)
 
 
 def _text(instant: Instant) -> str:
     return instant.isoformat() if isinstance(instant, datetime) else instant
+
+
+def _names(given: str | Sequence[str]) -> list[str]:
+    """Return the names that were given; a text is one name, not its letters."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def _spec(data_type: str | ComputedSpec) -> ComputedSpec:

@@ -1,8 +1,10 @@
 """When Python looks for garbage: seldom while records flow, regularly all the same."""
 
 import asyncio
+import ctypes
 import gc
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 THRESHOLDS = (50_000, 20, 100)
@@ -11,6 +13,13 @@ THRESHOLDS = (50_000, 20, 100)
 COLLECT_SECONDS = 10.0
 """A client that leaves early, or a bus that fails, leaves cycles behind, with the chunks in them.
 They are few, so the thresholds alone would let them pile up."""
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+MAPPED_BYTES = 2 * 1024 * 1024
+"""Buffers of this size are mapped, and gone when freed: the windows of decompressors, no chunks."""
+
+KEPT_BYTES = 16 * 1024 * 1024
+"""Free memory at the end of the heap that is kept between two collections."""
 
 
 @asynccontextmanager
@@ -32,6 +41,35 @@ async def regular_collection(every_seconds: float = COLLECT_SECONDS) -> AsyncIte
 
 
 async def _collect_regularly(every_seconds: float) -> None:
+    give_back = _memory_returner()
     while True:
         await asyncio.sleep(every_seconds)
         gc.collect()
+        _forget_names()
+        give_back()
+
+
+def _forget_names() -> None:
+    """Empty the cache of methods by name.
+
+    Libraries in C make a new text for the name of every method they call. The cache keeps thousands
+    of these, each in the middle of memory that is free otherwise.
+    """
+    clear = getattr(sys, "_clear_type_cache", None)
+    if clear is not None:
+        clear()
+
+
+def _memory_returner() -> Callable[[], object]:
+    """Return what gives free memory back to the system.
+
+    glibc keeps what many streams needed for ever when something small lies behind it. It also takes
+    large buffers from there once it has seen one freed; told a size, it goes on mapping them.
+    """
+    libc = ctypes.CDLL(None)
+    trim, set_option = getattr(libc, "malloc_trim", None), getattr(libc, "mallopt", None)
+    if trim is None or set_option is None:
+        return lambda: None
+    set_option(M_MMAP_THRESHOLD, MAPPED_BYTES)
+    set_option(M_TRIM_THRESHOLD, KEPT_BYTES)
+    return lambda: trim(0)

@@ -7,12 +7,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
 
+from tardis_machine.app.demo_live import counts, exchanges_on_this_machine, stream
 from tardis_machine.app.machine import TardisMachine
 from tardis_machine.app.settings.commands import DemoOptions
 from tardis_machine.model.errors import TardisMachineError
@@ -20,9 +20,9 @@ from tardis_machine.model.errors import TardisMachineError
 SHOWN_LINES = 3
 BARS = (
     "select exchange, symbol, open_ts, open, high, low, close, round(volume, 1) as volume, trades "
-    "from gold.bars where interval = '1m' order by 1, 2, 3 limit 8"
+    "from gold.bars where interval = '1m' order by 1, 2, 3 limit 10"
 )
-TYPES = "trade,book_change,derivative_ticker,quote_1s,trade_bar_1m"
+TYPES = "trade,book_change,derivative_ticker,liquidation,quote_1s,trade_bar_1m"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ def steps(options: DemoOptions) -> list[Step]:
                     *("--from", "2024-03-01", "--to", end),
                 ),
             )
-            for exchange in ("bitmex", "binance-futures")
+            # Both have a perpetual of BTC in USD, whose prices are compared.
+            for exchange in ("bitmex", "deribit")
         ),
         Step(
             "Build the lake: Bronze, Silver and Gold tables",
@@ -67,10 +68,14 @@ def run_tour(options: DemoOptions, say: Callable[[str], None]) -> None:
     """Run every step and print what it does; the first failure ends the demo."""
     first, *others = steps(options)
     _run_step(first, say)
-    say("\n# Replay it over HTTP, as any tardis-machine client does")
-    started = time.monotonic()
-    asyncio.run(_ask_server(options, say))
-    say(f"  ({time.monotonic() - started:.1f} s)")
+    for title, show in (
+        ("Replay it over HTTP, as any tardis-machine client does", _ask_server),
+        ("Stream live from exchanges on this machine, and publish what comes", _stream_live),
+    ):
+        say(f"\n# {title}")
+        started = time.monotonic()
+        asyncio.run(show(options, say))
+        say(f"  ({time.monotonic() - started:.1f} s)")
     for step in others:
         _run_step(step, say)
     say(f"\nDone. The data is in {options.dir}; the commands above can be run again by hand.")
@@ -103,11 +108,19 @@ async def _ask_server(options: DemoOptions, say: Callable[[str], None]) -> None:
         url = f"{machine.http_url}/replay-normalized"
         say(f"GET {url}?options={json.dumps(request)}")
         async with session.get(url, params={"options": json.dumps(request)}) as response:
-            lines = (await response.text()).splitlines()
+            _show((await response.text()).splitlines(), say)
+
+
+async def _stream_live(options: DemoOptions, say: Callable[[str], None]) -> None:
+    """Start exchanges and a server, and show what a client gets of them."""
+    with exchanges_on_this_machine(say) as gateway:
+        _show(await stream(gateway, options.dir, _free_port(), say), say)
+
+
+def _show(lines: list[str], say: Callable[[str], None]) -> None:
     for line in lines[1 : SHOWN_LINES + 1]:
         say(line if len(line) < 160 else f"{line[:157]}...")
-    counts = Counter(json.loads(line)["type"] for line in lines)
-    say("  " + ", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
+    say(f"  {counts(lines)}")
 
 
 def _free_port() -> int:

@@ -8,7 +8,6 @@ from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.settings.keywords import settings_of
 from tardis_machine.app.settings.shorthand import without_shorthand
 from tardis_machine.app.wiring import open_server
-from tardis_machine.telemetry.logs import bridge_logs
 
 
 class TardisMachine:
@@ -21,19 +20,22 @@ class TardisMachine:
     """
 
     def __init__(self, **options: Any) -> None:
-        bridge_logs()
         self.settings = settings_of(ServeSettings, without_shorthand(options))
         self._stack = AsyncExitStack()
 
     @property
     def http_url(self) -> str:
         """Return the URL of the HTTP port."""
-        return f"http://{self._host}:{self.settings.server.port}"
+        return f"http{self._secure}://{self._host}:{self.settings.server.port}"
 
     @property
     def ws_url(self) -> str:
         """Return the URL of the WebSocket port."""
-        return f"ws://{self._host}:{self.settings.server.port + 1}"
+        return f"ws{self._secure}://{self._host}:{self.settings.server.port + 1}"
+
+    @property
+    def _secure(self) -> str:
+        return "" if self.settings.server.tls_cert is None else "s"
 
     @property
     def _host(self) -> str:

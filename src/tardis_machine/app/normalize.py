@@ -23,6 +23,7 @@ from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import us_text
 from tardis_machine.session.mapping import SegmentMapper
+from tardis_machine.sources.recording.mapping import apart, loss_in, tell_loss
 from tardis_machine.sources.slices import PIECE_BYTES, read_slice, whole_lines
 from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.metrics import Metrics
@@ -42,6 +43,7 @@ class LineNormalizer:
         self._mapper = self._new_mapper()
         self._switches = self._switch_times()
         self._computables = Computables(computed_specs(options.data_types))
+        self._asked = options.symbols
         self._symbols = self._wanted_symbols(options.symbols)
         self._types = {*map(output_type, options.data_types), "disconnect"}
 
@@ -70,6 +72,14 @@ class LineNormalizer:
         yield lines
 
     def _encoded(self, records: list[Record]) -> bytes:
+        if self._mapper.is_recorded:
+            return b"".join(map(self._encoded_part, apart(records)))
+        return self._encoded_part(records)
+
+    def _encoded_part(self, records: list[Record]) -> bytes:
+        if (loss := loss_in(records)) is not None:
+            told = tell_loss(loss, self._computables, self._asked)
+            return encode_lines(told) if self._with_disconnects else b""
         if (symbols := self._symbols) is not None:
             records = [
                 record

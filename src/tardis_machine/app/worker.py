@@ -14,6 +14,7 @@ from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.wiring import open_services
 from tardis_machine.server.worker import serve_passed_connections
+from tardis_machine.sinks.publisher.address import PublisherAddress
 from tardis_machine.telemetry.exposition import SharedRegistry
 from tardis_machine.telemetry.logs import configure_logs
 from tardis_machine.telemetry.metrics import Metrics
@@ -25,14 +26,17 @@ async def run(
     channel: socket.socket,
     settings: ServeSettings,
     registry: SharedRegistry,
-    publisher: Path | None,
+    publisher: PublisherAddress | None,
     index: str,
 ) -> None:
     """Serve passed connections with services of this process's own."""
+    metrics = Metrics(registry)
     async with (
-        open_services(settings, Metrics(registry), publisher, index) as services,
+        open_services(settings, metrics, publisher, index) as services,
         regular_collection(),
     ):
+        # Other workers read them, before this one counts anything.
+        metrics.make()
         await serve_passed_connections(channel, services, registry.share)
 
 

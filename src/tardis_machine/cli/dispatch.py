@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from tardis_machine.app.settings.layers import read_command_line
+from tardis_machine.app.settings.command_line import read_command_line
 from tardis_machine.app.settings.loading import load_settings
 from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of
 from tardis_machine.cli.commands import COMMANDS, DEFAULT_COMMAND, Command, ExitCode
 from tardis_machine.cli.help import help_text
+from tardis_machine.cli.output import discard_output
 from tardis_machine.model.errors import (
     RequestError,
     SettingsError,
@@ -31,16 +32,20 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     except KeyboardInterrupt:
         return _fail("Interrupted.", ExitCode.FAILURE)
     except BrokenPipeError:
-        # The reader of a pipe has left; without this, flushing at exit would fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of a pipe has left.
+        discard_output()
         return ExitCode.FAILURE
 
 
 def _run(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    if list(words) in (["--version"], ["-v"]):
+        # It loads no settings, unlike `--version` among other options, which are checked.
+        print(__version__)
+        return ExitCode.OK
     command, rest = find_command(words)
     line = read_command_line(rest, Vocabulary(options_of(command.settings)))
-    if not line.problems and line.wants_help:
-        print(help_text(command, COMMANDS))
+    if not line.problems and (line.wants_help or line.wants_all_help):
+        print(help_text(command, COMMANDS, is_complete=line.wants_all_help))
         return ExitCode.OK
     if not line.problems and line.wants_version:
         print(__version__)
@@ -67,7 +72,7 @@ def find_command(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
 
 def known_names() -> KnownNames:
     """Return the names that are valid for any command."""
-    return KnownNames.of(*(Vocabulary(options_of(command.settings)) for command in COMMANDS))
+    return KnownNames(lambda: (command.settings for command in COMMANDS))
 
 
 def _fail(text: str, code: ExitCode) -> int:

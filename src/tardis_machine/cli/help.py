@@ -11,6 +11,11 @@ from tardis_machine.cli.commands import Command
 PROGRAM = "tardis-machine"
 _WIDTH = 100
 _COLUMN = 34
+_SHORT = """\
+These are the usual options. --help-all prints all of them."""
+_OVERRIDES = """\
+Delivery options can be set for one bus alone, by variable or in the TOML file: what is
+--{shared} for all buses is {env} or {key} for one."""
 _EPILOG = """\
 Every option can also be set by an environment variable, in upper case with the prefix TM_
 (--cache-dir: TM_CACHE_DIR, --api-key: TM_API_KEY), or in a TOML file (--config), in snake case.
@@ -18,9 +23,10 @@ Flags override environment variables, which override the file. Secrets can be re
 (--api-key-file)."""
 
 
-def help_text(command: Command, commands: Sequence[Command]) -> str:
+def help_text(command: Command, commands: Sequence[Command], *, is_complete: bool) -> str:
     """Describe a command: usage, options in groups with their defaults, where values come from."""
     options = options_of(command.settings)
+    shown = [option for option in options if is_complete or option.is_usual]
     is_default = command is commands[0]
     sections = [_usage(command, options, is_default=is_default), command.summary]
     if is_default:
@@ -28,9 +34,8 @@ def help_text(command: Command, commands: Sequence[Command]) -> str:
         sections.append("\n".join(["Commands:", *lines]))
     if arguments := [option for option in options if option.declared.is_argument]:
         sections.append("\n".join(["Arguments:", *map(_argument_line, arguments)]))
-    flags = [option for option in options if not option.declared.is_argument]
-    sections.extend(_option_sections(flags))
-    return "\n\n".join([*sections, _EPILOG])
+    sections.extend(_option_sections([option for option in shown if option.flags]))
+    return "\n\n".join([*sections, *_notes(options, shown), _EPILOG])
 
 
 def metavar(option: Option) -> str:
@@ -89,15 +94,29 @@ def _usage(command: Command, options: Iterable[Option], *, is_default: bool) -> 
 
 def _option_sections(options: Iterable[Option]) -> Iterable[str]:
     general = [
-        _line("-h, --help", "Print this help."),
+        _line("-h, --help", "Print the usual options."),
+        _line("--help-all", "Print all options."),
         _line("-v, --version", "Print the version."),
     ]
     own = [option for option in options if len(option.path) == 1]
     yield "\n".join(["Options:", *map(_option_line, own), *general])
     grouped = [option for option in options if len(option.path) > 1]
     for _, members in groupby(grouped, key=lambda option: option.path[:-1]):
-        entries = list(members)
+        entries = sorted(members, key=_rank)
         yield "\n".join([_heading(entries[0].group), *map(_option_line, entries)])
+
+
+def _notes(options: Sequence[Option], shown: Sequence[Option]) -> Iterable[str]:
+    if len(shown) < len(options):
+        yield _SHORT
+    elif own := next((option for option in options if option.declared.overrides), None):
+        yield _OVERRIDES.format(shared=own.declared.overrides, key=own.key, env=own.env)
+
+
+def _rank(option: Option) -> int:
+    """Return the place of an option in its group: the usual ones first, in their order."""
+    usual = getattr(option.group, "usual", (option.field,))
+    return usual.index(option.field) if option.field in usual else len(usual)
 
 
 def _heading(settings: type) -> str:
@@ -108,7 +127,7 @@ def _option_line(option: Option) -> str:
     value = "" if option.is_flag else f" {metavar(option)}"
     default = "" if option.is_flag else shown_default(option)
     text = meaning(option) + (f" [{default}]" if default else "")
-    return _line(f"--{option.name}{value}", text)
+    return _line(f"{', '.join(option.flags)}{value}", text)
 
 
 def _argument_line(option: Option) -> str:

@@ -8,9 +8,9 @@ from tardis_machine.app.publishing.job import Work, load_work, open_publishing, 
 from tardis_machine.app.settings.commands import PublishSettings
 from tardis_machine.cli.commands import ExitCode
 from tardis_machine.cli.signals import Endings, exit_code
-from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.status import BusStatus
-from tardis_machine.sinks.supervisor import BusNotReachedError, PublisherProcess
+from tardis_machine.sinks.publisher.client import PublisherClient
+from tardis_machine.sinks.publisher.process import BusNotReachedError, PublisherProcess
+from tardis_machine.sinks.reporting.status import BusStatus
 
 BAR_WIDTH = 20
 
@@ -18,6 +18,8 @@ BAR_WIDTH = 20
 def run(settings: PublishSettings) -> int:
     """Publish, and print the final counts of every bus."""
     work = load_work(settings)
+    if work.notice:
+        print(work.notice, file=sys.stderr)
     try:
         return asyncio.run(_publish(settings, work))
     except BusNotReachedError as error:
@@ -28,21 +30,30 @@ def run(settings: PublishSettings) -> int:
 async def _publish(settings: PublishSettings, work: Work) -> int:
     endings = Endings()
     started = time.monotonic()
-    try:
-        async with open_publishing(settings) as (process, client):
-            endings.hurry(process)
-            line = ProgressLine(work, client)
+    async with open_publishing(settings) as (process, client):
+        endings.hurry(process)
+        line = ProgressLine(work, client)
+        try:
             is_done = await run_work(work, client, endings.first, line.show)
-            line.clear()
-    finally:
-        work.save()
-    _report(process, time.monotonic() - started)
+        finally:
+            await work.save()
+        line.clear()
+    print_report(process, time.monotonic() - started)
     if not is_done:
         job = settings.publish.job
         hint = f" Continue with --job {job}." if job else ""
         print(f"Stopped before the end.{hint}", file=sys.stderr)
         return exit_code(process) or ExitCode.FAILURE
-    return exit_code(process)
+    print_silent(work)
+    is_in_vain = any(silent.is_all for silent in work.silent)
+    return exit_code(process) or (ExitCode.FAILURE if is_in_vain else ExitCode.OK)
+
+
+def print_silent(work: Work) -> None:
+    """Print which symbols never came."""
+    for silent in work.silent:
+        text = f"{silent}. Compare the symbols with those of the exchange."
+        print(text[0].upper() + text[1:], file=sys.stderr)
 
 
 class ProgressLine:
@@ -82,18 +93,19 @@ def _bus_text(name: str, status: BusStatus) -> str:
     text = f"{name} {status.state}: lag {status.queued:,} ({status.oldest_seconds:.1f} s)"
     if status.totals.retries:
         text += f", {status.totals.retries:,} retries"
-    if status.spooled:
-        text += f", {status.spooled:,} on disk"
+    if status.parked:
+        text += f", {status.parked:,} parked"
     return text
 
 
-def _report(process: PublisherProcess, seconds: float) -> None:
+def print_report(process: PublisherProcess, seconds: float) -> None:
+    """Print what became of the events of each bus."""
     for bus, report in process.reports.items():
         totals = report.totals
         rate = totals.published / max(0.001, seconds)
         text = f"{bus}: {totals.published:,} events delivered in {seconds:.1f} s ({rate:,.0f}/s)"
         more = {
-            "left on disk": report.spooled,
+            "left on disk": report.left,
             "dead letters": totals.dead,
             "lost": totals.dropped,
         }

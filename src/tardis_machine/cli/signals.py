@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from tardis_machine.cli.commands import ExitCode
-from tardis_machine.sinks.supervisor import EVENTS_LOST, PublisherProcess
+from tardis_machine.sinks.publisher.process import EVENTS_LOST, PublisherProcess
 
 
 class Endings:

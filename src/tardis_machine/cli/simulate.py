@@ -1,16 +1,34 @@
-"""`tardis-machine simulate`: deterministic sample data in the layout of the cache."""
+"""`tardis-machine simulate`: sample data in the layout of the cache, or exchanges played live."""
 
 import sys
 
-from tardis_machine.app.settings.commands import SimulateSettings
+from tardis_machine.app.settings.simulate_command import SimulateSettings
+from tardis_machine.cli.commands import ExitCode
+from tardis_machine.model.errors import TardisMachineError
 from tardis_machine.sources.simulator import Progress, simulate
 
 
 def run(settings: SimulateSettings) -> int:
+    """Write the slices, or serve the exchanges until a signal comes."""
+    if settings.exchange.serve is None:
+        return _write(settings)
+    # Writing slices needs no web server.
+    from tardis_machine.cli.simulate_serve import serve
+
+    return serve(settings)
+
+
+def _write(settings: SimulateSettings) -> int:
     """Write the slices and say how to use them."""
     out = settings.simulator.out
     is_terminal = sys.stderr.isatty()
-    done = simulate(settings.simulator, _show if is_terminal else None)
+    try:
+        done = simulate(settings.simulator, _show if is_terminal else None)
+    except OSError as error:
+        raise TardisMachineError(
+            f"Slices cannot be written to {out}: {error.strerror or error}. "
+            "Free some space, or choose another directory with --out."
+        ) from error
     if is_terminal:
         print("\r\x1b[K", end="", file=sys.stderr)
     print(
@@ -18,7 +36,7 @@ def run(settings: SimulateSettings) -> int:
         f"({done.bytes_written / 1e6:.1f} MB) to {out}."
     )
     print(f"Replay them: tardis-machine --offline --cache-dir {out}")
-    return 0
+    return ExitCode.OK
 
 
 def _show(progress: Progress) -> None:

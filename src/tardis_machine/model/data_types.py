@@ -1,7 +1,7 @@
 """Data type names: `book_snapshot_5_100ms` and the like, as typed specs and back."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from tardis_machine.model.errors import RequestError, UnknownNameError
 from tardis_machine.model.numbers import number_text, to_number, whole
 from tardis_machine.model.records import BarKind
+from tardis_machine.model.texts import shortened
 
 PLAIN_TYPES = (
     "trade",
@@ -31,6 +32,9 @@ COMPUTED_PATTERNS = (
 MAX_DEPTH = 10_000
 """Deepest snapshot. Levels a book lacks are written too, so every record takes this much space."""
 _ANY_DEPTH = f"an integer up to {MAX_DEPTH}"
+
+MAX_NUMBER = 2**53
+"""Largest interval and grouping: beyond it, integers are not exact in all readers of JSON."""
 
 _MILLISECONDS = (("ms", 1), ("s", 1000), ("m", 60_000))
 _BAR_UNITS: tuple[tuple[str, BarKind, int], ...] = (
@@ -72,8 +76,9 @@ class BookSnapshotSpec(msgspec.Struct, frozen=True):
         _check_interval(self)
         if not 0 <= self.depth <= MAX_DEPTH:
             raise _out_of_bounds("depth", self.depth, self.name, _ANY_DEPTH)
-        if self.grouping is not None and not 0 < self.grouping < math.inf:
-            raise _out_of_bounds("grouping", self.grouping, self.name, "a step above 0")
+        if self.grouping is not None and not 0 < self.grouping <= MAX_NUMBER:
+            expected = f"a step above 0, up to {MAX_NUMBER}"
+            raise _out_of_bounds("grouping", self.grouping, self.name, expected)
 
 
 ComputedSpec: TypeAlias = TradeBarSpec | BookSnapshotSpec
@@ -117,11 +122,27 @@ def parse_computed(name: str) -> ComputedSpec | None:
     return None
 
 
-def check_data_types(data_types: Iterable[str]) -> None:
-    """Refuse unknown names; for the command line, files and the Python API."""
+def check_data_types(data_types: Collection[str]) -> None:
+    """Refuse unknown and empty types; for the command line, files and the Python API."""
     for name in data_types:
         if name not in PLAIN_TYPES and name != "disconnect" and parse_computed(name) is None:
             raise UnknownNameError("data type", name, (*PLAIN_TYPES, *COMPUTED_PATTERNS))
+    if empty := empty_types(data_types):
+        raise RequestError(
+            f"Data type {shortened(empty[0])!r} asks for nothing. "
+            "Please provide an interval of bars, and a depth of snapshots, above 0."
+        )
+
+
+def empty_types(data_types: Iterable[str]) -> list[str]:
+    """Return the names that ask for nothing: bars of no length and snapshots of no depth."""
+    return [name for name in data_types if _is_empty(parse_computed(name))]
+
+
+def _is_empty(spec: ComputedSpec | None) -> bool:
+    if isinstance(spec, TradeBarSpec):
+        return spec.interval == 0
+    return spec is not None and spec.depth == 0
 
 
 def _parse_trade_bar(name: str) -> TradeBarSpec:
@@ -168,18 +189,22 @@ def _cut(text: str, suffix: str) -> str:
 def _number(text: str, what: str, name: str) -> float:
     number = to_number(text)
     if math.isnan(number):
-        raise RequestError(f"invalid {what}: {text}, data type: {name}")
+        raise RequestError(f"invalid {what}: {shortened(text)}, data type: {shortened(name)}")
     return number
 
 
 def _check_interval(spec: ComputedSpec) -> None:
-    if not 0 <= spec.interval < math.inf:
-        raise _out_of_bounds("interval", spec.interval, spec.name, "0 or more")
+    if not 0 <= spec.interval <= MAX_NUMBER:
+        expected = f"a number from 0 to {MAX_NUMBER}"
+        raise _out_of_bounds("interval", spec.interval, spec.name, expected)
 
 
 def _out_of_bounds(what: str, value: float, name: str, expected: str) -> RequestError:
-    return RequestError(f"invalid {what}: {value}, data type: {name}. Please provide {expected}.")
+    return RequestError(
+        f"invalid {what}: {shortened(str(value))}, data type: {shortened(name)}. "
+        f"Please provide {expected}."
+    )
 
 
 def _invalid(name: str) -> RequestError:
-    return RequestError(f"invalid data type: {name}")
+    return RequestError(f"invalid data type: {shortened(name)}")

@@ -8,26 +8,34 @@ may succeed later)::
     │   ├── UnknownNameError          a name outside a known set, with the nearest valid one
     │   ├── UnsupportedError          known, but not available for this exchange
     │   ├── OptionsError              the `options` of a request are not JSON
+    │   ├── BodyError                 the body of a request is too long, too slow or damaged
+    │   ├── RequestTooLargeError      a request asks for more than a setting allows
     │   └── WebSocketRefusedError     a WebSocket is ended with this code and reason
+    ├── ServerBusyError               as many streams are served as may be   (retryable)
     ├── SlowClientError               a client took no data for too long
+    ├── SlowConsumerError             whoever reads a live stream is slower than the market
     ├── SettingsError                 flags, environment or files do not form valid settings
     │   ├── MissingExtraError         an optional dependency is not installed
     │   ├── JavaNotFoundError         no Java 17 or newer
     │   ├── JarsError                 the jars for Delta and Kafka are not there
     │   └── QueryError                SQL that DuckDB refuses
     ├── MappingError                  a venue message does not have the documented shape
+    │   └── BookGapError              updates of one live book are missing
     ├── EnvelopeError                 bytes are not a readable Bronze envelope
     │   └── UnknownPayloadError       its payload is of a newer schema
     ├── SourceError                   data could not be read
     │   ├── UpstreamStatusError       the data API answered with an error status
     │   ├── SliceError                a slice is truncated, corrupt or not in the documented form
     │   ├── OfflineError              the cache lacks a slice and the network may not be used
-    │   └── TransientError            one attempt failed in a way that may pass   (retryable)
+    │   ├── TransientError            one attempt failed in a way that may pass   (retryable)
+    │   ├── ExchangeError             an exchange refused something or is not understood (retryable)
+    │   │   └── RetriedCallError      one REST call failed in a way that may pass   (retryable)
+    │   ├── StaleConnectionError      a live connection says nothing any more   (retryable)
+    │   └── TooManyFailuresError      an exchange failed again and again
     ├── SinkError                     events could not be handed to a bus
     │   ├── SinkUnavailableError      the bus is down, slow or throttling   (retryable)
     │   ├── BusNotReachedError        a required bus was not reached in time
-    │   ├── LogError                  a segment does not have the documented form
-    │   └── SpoolFullError            the spool has reached its size
+    │   └── LogError                  a segment does not have the documented form
     └── LakeError                     a table or a job is not in the state it must have
         ├── TableVersionError         a table was written by another version of this package
         ├── PythonStartError          Spark's Python did not start in ten seconds   (retryable)
@@ -40,6 +48,8 @@ may succeed later)::
 
 from collections.abc import Collection
 from difflib import get_close_matches
+
+from tardis_machine.model.texts import SHOWN_CHARACTERS, shortened
 
 
 class TardisMachineError(Exception):
@@ -54,6 +64,8 @@ class RequestError(TardisMachineError):
 
 def nearest_hint(value: str, valid: Collection[str]) -> str:
     """Return ` Did you mean 'x'?` for the closest valid name, or nothing."""
+    if len(value) > SHOWN_CHARACTERS:
+        return ""
     folded = {name.lower(): name for name in valid}
     close = get_close_matches(value.lower(), folded, n=1)
     return f" Did you mean {folded[close[0]]!r}?" if close else ""
@@ -67,7 +79,8 @@ class UnknownNameError(RequestError):
         self.value = value
         self.valid = tuple(valid)
         super().__init__(
-            f"Unknown {kind} {value!r}.{nearest_hint(value, valid)} Valid: {', '.join(valid)}."
+            f"Unknown {kind} {shortened(value)!r}.{nearest_hint(value, valid)} "
+            f"Valid: {', '.join(valid)}."
         )
 
 
@@ -91,6 +104,14 @@ class MappingError(TardisMachineError):
     """A venue message does not have the documented shape."""
 
 
+class BookGapError(MappingError):
+    """Updates of one live book are missing; what follows waits for a new snapshot."""
+
+    def __init__(self, symbol: str, details: str) -> None:
+        self.symbol = symbol
+        super().__init__(f"{symbol}: {details}")
+
+
 class EnvelopeError(TardisMachineError):
     """Bytes are not a readable Bronze envelope."""
 
@@ -102,12 +123,13 @@ class SourceError(TardisMachineError):
 class UpstreamStatusError(SourceError):
     """The data API answered with an error status."""
 
-    def __init__(self, status: int, response_text: str, url: str) -> None:
+    def __init__(self, status: int, response_text: str, url: str, hint: str = "") -> None:
         self.status = status
         self.response_text = response_text
         self.url = url
         # Existing clients match on this text.
-        super().__init__(f"HttpError: status code: {status}, response text: {response_text}")
+        text = f"HttpError: status code: {status}, response text: {response_text}"
+        super().__init__(f"{text}. {hint}" if hint else text)
 
 
 class SliceError(SourceError):

@@ -61,7 +61,15 @@ def optional_number(value: Any) -> float | None:
     """Convert as `to_number`; None for missing, empty and non-finite values."""
     if value is None or value == "":
         return None
-    number = to_number(value)
+    try:
+        number = float(value)
+    except ValueError:
+        number = to_number(value)
+    else:
+        # Python reads digits of all scripts and 1_000, too; looking for those is cheaper than a
+        # pattern for what is left.
+        if isinstance(value, str) and ("_" in value or not value.isascii()):
+            number = to_number(value)
     return number if math.isfinite(number) else None
 
 

@@ -87,6 +87,47 @@ class BookChange(TimedRecord, frozen=True, kw_only=True, tag="book_change"):
     local_timestamp: str
 
 
+class EncodedBookChange(TimedRecord, frozen=True, kw_only=True, tag="book_change"):
+    """A `BookChange` whose sides are JSON already, as a venue sent their numbers.
+
+    Whoever asks for `bids` or `asks` gets levels, read from that text at each call.
+    """
+
+    symbol: str
+    exchange: str
+    is_snapshot: bool
+    bid_text: msgspec.Raw = msgspec.field(name="bids")
+    ask_text: msgspec.Raw = msgspec.field(name="asks")
+    timestamp: str
+    local_timestamp: str
+
+    @property
+    def bids(self) -> Sequence[BookLevel]:
+        """Read the levels of the bids."""
+        return _book_levels.decode(self.bid_text)
+
+    @property
+    def asks(self) -> Sequence[BookLevel]:
+        """Read the levels of the asks."""
+        return _book_levels.decode(self.ask_text)
+
+    def decoded(self) -> BookChange:
+        """Return the same change with its levels as structs."""
+        return BookChange(
+            symbol=self.symbol,
+            exchange=self.exchange,
+            is_snapshot=self.is_snapshot,
+            bids=self.bids,
+            asks=self.asks,
+            timestamp=self.timestamp,
+            local_timestamp=self.local_timestamp,
+        )
+
+
+AnyBookChange: TypeAlias = BookChange | EncodedBookChange
+"""A book change in either form."""
+
+
 class DerivativeTicker(TimedRecord, frozen=True, kw_only=True, tag="derivative_ticker"):
     """Everything known about a derivative instrument after one of its values changed."""
 
@@ -174,7 +215,7 @@ class BookSnapshot(TimedRecord, frozen=True, kw_only=True, tag="book_snapshot"):
 
 
 class EncodedBookSnapshot(TimedRecord, frozen=True, kw_only=True, tag="book_snapshot"):
-    """A `BookSnapshot` whose sides are JSON already.
+    """A `BookSnapshot` whose sides are JSON already, as pieces that hold any number of levels.
 
     A snapshot on every change repeats most of its levels; keeping their text is four times faster
     than writing them again (docs/performance.md). `decoded` gives the plain record.
@@ -186,16 +227,16 @@ class EncodedBookSnapshot(TimedRecord, frozen=True, kw_only=True, tag="book_snap
     depth: int
     interval: int | float
     grouping: int | float | UnsetType = UNSET
-    bids: msgspec.Raw
-    asks: msgspec.Raw
+    bids: list[msgspec.Raw]
+    asks: list[msgspec.Raw]
     timestamp: str
     local_timestamp: str
 
     def decoded(self) -> BookSnapshot:
         """Return the same snapshot with its levels as structs."""
         fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        fields["bids"] = _snapshot_levels.decode(self.bids)
-        fields["asks"] = _snapshot_levels.decode(self.asks)
+        fields["bids"] = _snapshot_levels.decode(msgspec.json.encode(self.bids))
+        fields["asks"] = _snapshot_levels.decode(msgspec.json.encode(self.asks))
         return BookSnapshot(**fields)
 
 
@@ -222,6 +263,7 @@ class TradeBar(TimedRecord, frozen=True, kw_only=True, tag="trade_bar"):
     timestamp: str
 
 
+_book_levels = msgspec.json.Decoder(list[BookLevel])
 _snapshot_levels = msgspec.json.Decoder(list[SnapshotLevel])
 
 MarketRecord: TypeAlias = (
@@ -249,6 +291,13 @@ RECORD_TYPES: dict[str, type[Record]] = {
         TradeBar,
     )
 }
+
+
+def decoded(record: Record) -> Record:
+    """Return a record with its levels as structs, which those of others are already."""
+    if isinstance(record, EncodedBookChange | EncodedBookSnapshot):
+        return record.decoded()
+    return record
 
 
 def with_fields(record: Record, **changes: Any) -> Any:

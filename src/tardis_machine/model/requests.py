@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from tardis_machine.model.errors import RequestError
+from tardis_machine.model.texts import shortened
 from tardis_machine.model.time import floor_minute, parse_instant
 
 
@@ -71,7 +72,8 @@ class StreamRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     data_types: Any = None
     with_disconnect_messages: Any = False
     with_error_messages: Any = False
-    timeout_interval_ms: int = msgspec.field(default=10_000, name="timeoutIntervalMS")
+    timeout_interval_ms: Any = msgspec.field(default=None, name="timeoutIntervalMS")
+    """None when the client leaves it to us to notice a dead connection."""
 
 
 def as_client_wrote(value: Any) -> str:
@@ -80,7 +82,7 @@ def as_client_wrote(value: Any) -> str:
         return "undefined"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str) else str(value)
+    return shortened(value if isinstance(value, str) else str(value))
 
 
 def check_exchange(value: Any, known: Sequence[str]) -> str:

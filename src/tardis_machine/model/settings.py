@@ -19,7 +19,8 @@ The annotation decides how text is read: bool, int, float, str, Path, Secret, Li
 `tuple[T, ...]` (comma separated or a JSON list), `Mapping[str, str]` (`key:value` entries or a JSON
 object), and any of these `| None`. An int whose name ends in `_bytes` takes sizes such as `64 MiB`.
 A bool that is off by default is a flag without a value. A class checks its fields together in
-`__post_init__` and raises `SettingsError` with every problem.
+`__post_init__` and raises `SettingsError` with every problem. Its class variable `usual` names the
+options that short help shows; without it, short help shows all.
 """
 
 import dataclasses
@@ -83,6 +84,8 @@ class Details(TypedDict, total=False):
     """For a flag: any environment text but `true` means off, instead of being an error."""
     secret: bool
     """Never shown, and also readable from a file: as every `Secret`, for values of other types."""
+    overrides: str
+    """The option whose value this one replaces, for a part of it; such an option has no flag."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,6 +105,7 @@ class Declaration:
     fallback_env: str | None = None
     only_true_is_on: bool = False
     secret: bool = False
+    overrides: str | None = None
 
     @classmethod
     def of(cls, field: dataclasses.Field[Any]) -> "Declaration":

@@ -71,6 +71,11 @@ def read_families(path: Path) -> list[Metric]:
         text = path.read_text()
     except FileNotFoundError:
         return []
+    return parse_families(text)
+
+
+def parse_families(text: str) -> list[Metric]:
+    """Read metrics from the text of another process."""
     return list(text_string_to_metric_families(text))
 
 

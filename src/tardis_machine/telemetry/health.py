@@ -24,9 +24,17 @@ class BusHealth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     state: str
     queued: int
-    spooled: int
+    parked: int
     last_ack_age_ms: int | None = None
     last_error: str | None = None
+
+
+class StrandedBacklog(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Events that wait for an endpoint which is not configured any more."""
+
+    bus: str
+    endpoint: str
+    events: int
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -37,10 +45,14 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     timestamp_ms: int
     memory_info: MemoryInfo
     event_bus: dict[str, BusHealth] | UnsetType = UNSET
+    stranded: list[StrandedBacklog] | UnsetType = UNSET
 
 
 def read_health(
-    started_us: int, now_us: int, buses: dict[str, BusHealth] | UnsetType = UNSET
+    started_us: int,
+    now_us: int,
+    buses: dict[str, BusHealth] | UnsetType = UNSET,
+    stranded: list[StrandedBacklog] | UnsetType = UNSET,
 ) -> Health:
     """Describe a healthy process that has run since `started_us`."""
     return Health(
@@ -49,6 +61,7 @@ def read_health(
         timestamp_ms=now_us // 1000,
         memory_info=read_memory(),
         event_bus=buses,
+        stranded=stranded,
     )
 
 

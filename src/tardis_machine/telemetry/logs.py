@@ -2,30 +2,23 @@
 
 Modules use `get_logger(__name__)` and log constant texts with the data as fields. All of it goes
 through the standard library, so an application that embeds this package decides what to show; the
-command line calls `configure_logs`. structlog is imported by those who log.
+command line calls `configure_logs`. structlog is imported with the first line that is logged.
 """
 
 import logging
-import re
 import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TextIO
 
-from tardis_machine.model.settings import Secret, option
+from tardis_machine.model.settings import option
+from tardis_machine.telemetry.loggers import FIELDS, TEXT
+from tardis_machine.telemetry.masking import hide_in_field
 
 LogFormat = Literal["auto", "console", "json"]
 
-_FIELDS = "tardis_machine_fields"
-_MASK = "***"
-_SECRET_KEY = re.compile(
-    r"(?:api_?key|access_?key|token|secret|password|passphrase|authorization)$", re.IGNORECASE
-)
-# Keys also travel in URLs (`?token=…`), in headers and in connection strings.
-_SECRET_TEXT = re.compile(
-    r"(?i)((?:api_?key|token|secret|password|sharedaccess(?:key|signature))=|bearer )[^&;,\s\"']+"
-)
-_USER_INFO = re.compile(r"(://[^/\s:@]*:)[^/\s@]+@")
+_OF_STRUCTLOG = ("_record", "_from_structlog", "exc_info")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,29 +31,11 @@ class LogSettings:
     )
 
 
-def bridge_logs() -> None:
-    """Hand structured logs to the standard library, unless the application set up structlog."""
-    import structlog
-
-    if structlog.is_configured():
-        return
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.contextvars.merge_contextvars,
-            _hand_over,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
-
-
 def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send the logs of this package and of every library to `stream` (standard error)."""
-    bridge_logs()
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(_formatter(settings.log_format, is_terminal=stream.isatty()))
+    handler.setFormatter(LogFormatter(settings.log_format, is_terminal=stream.isatty()))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Libraries are quiet unless something is wrong; their debug lines would bury ours.
@@ -70,26 +45,34 @@ def configure_logs(settings: LogSettings, stream: TextIO | None = None) -> None:
     logging.captureWarnings(capture=True)
 
 
+class LogFormatter(logging.Formatter):
+    """Writes a log record as a line; made of structlog's parts, which the first line loads."""
+
+    def __init__(self, log_format: LogFormat, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._log_format = log_format
+        self._is_terminal = is_terminal
+
+    @cached_property
+    def _formatter(self) -> logging.Formatter:
+        return _formatter(self._log_format, is_terminal=self._is_terminal)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return self._formatter.format(record)
+
+
 def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
     """Mask secrets by type, by the name of their field and by their place in a text."""
     for key, value in event.items():
-        if isinstance(value, Secret) or (value and _SECRET_KEY.search(key)):
-            event[key] = _MASK
-        elif isinstance(value, str):
-            event[key] = _USER_INFO.sub(rf"\1{_MASK}@", _SECRET_TEXT.sub(rf"\1{_MASK}", value))
+        event[key] = value if key in _OF_STRUCTLOG else hide_in_field(key, value)
     return event
 
 
-def _hand_over(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
-    """Pass the text as the message and the data as one attribute of the log record."""
-    # One attribute, because the standard library refuses fields named like its own (`name`).
-    text = event.pop("event")
-    exc_info = event.pop("exc_info", None)
-    return {"msg": text, "extra": {_FIELDS: dict(event)}, "exc_info": exc_info}
-
-
 def _take_over(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:
-    event.update(getattr(event["_record"], _FIELDS, {}))
+    record = event["_record"]
+    event["event"] = getattr(record, TEXT, event["event"])
+    event.update(getattr(record, FIELDS, {}))
     return event
 
 

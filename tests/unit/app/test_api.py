@@ -104,6 +104,18 @@ async def test_normalized_replay_yields_typed_records(archive: dict[str, Any]) -
     assert prices(records) == TRADES
 
 
+async def test_single_names_may_be_given_as_a_text(archive: dict[str, Any]) -> None:
+    stream = replay_normalized(*MARCH, data_types="trade", symbols="XBTUSD", **archive)
+    single = await listed(stream)
+    assert single
+    assert {record.symbol for record in single} == {"XBTUSD"}
+
+
+async def test_type_that_asks_for_nothing_is_refused(archive: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="'book_snapshot_0_1s' asks for nothing"):
+        replay_normalized(*MARCH, data_types=["trade", "book_snapshot_0_1s"], **archive)
+
+
 async def test_records_survive_the_way_to_the_wire_and_back(archive: dict[str, Any]) -> None:
     types = ["trade", "book_change", "book_snapshot_2_0ms", "trade_bar_1ticks"]
     stream = replay_normalized(*MARCH, data_types=types, with_disconnects=True, **archive)

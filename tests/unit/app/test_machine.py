@@ -10,6 +10,7 @@ import structlog
 
 from tardis_machine import SettingsError, TardisMachine, TardisMachineError
 from tardis_machine.model.settings import Secret
+from tardis_machine.telemetry.loggers import get_logger
 from tests.servers.ports import free_ports
 
 pytestmark = pytest.mark.usefixtures("restored_logging")
@@ -80,8 +81,8 @@ def test_addresses_are_those_of_both_ports() -> None:
 
 def test_logs_go_where_the_application_sends_them(caplog: pytest.LogCaptureFixture) -> None:
     TardisMachine()
-    structlog.get_logger("tardis_machine.server").warning("request failed", error="why")
-    assert [record.message for record in caplog.records] == ["request failed"]
+    get_logger("tardis_machine.server").warning("request failed", error="why")
+    assert [record.message for record in caplog.records] == ["request failed error=why"]
 
 
 def test_logs_of_an_application_with_its_own_set_up_are_left_alone() -> None:

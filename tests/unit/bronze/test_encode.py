@@ -144,7 +144,7 @@ def test_more_records_than_one_message_serves_are_all_encoded() -> None:
 def test_snapshot_with_levels_as_json_gives_the_same_envelope() -> None:
     plain = snapshot(bids=[SnapshotLevel(1.5, 2.0), SnapshotLevel()], asks=[], depth=2)
     fields = {name: getattr(plain, name) for name in BookSnapshot.__struct_fields__}
-    fields |= {"bids": Raw(b'[{"price":1.5,"amount":2.0},{}]'), "asks": Raw(b"[]")}
+    fields |= {"bids": [Raw(b'{"price":1.5,"amount":2.0}'), Raw(b"{}")], "asks": []}
     encoded: NormalizedRecord = EncodedBookSnapshot(**fields)  # type: ignore[assignment]
     envelopes = encode(plain, encoded)
     # They are two events of one series at one time.
@@ -186,11 +186,12 @@ def test_object_that_is_no_record_raises() -> None:
 
 @pytest.mark.parametrize("record", UNENCODABLE)
 def test_records_after_a_rejected_one_are_encoded(record: Trade | BookSnapshot) -> None:
-    rejected: list[NormalizedRecord] = []
-    encoder = Encoder(
-        "producer-1", Origin.REPLAY, on_reject=lambda record, _: rejected.append(record)
-    )
+    rejected: list[int] = []
+    encoder = Encoder("producer-1", Origin.REPLAY)
     good = [trade(symbol="ETHUSD"), snapshot(symbol="ETHUSD")]
-    envelopes = encoder.encode([record, *good], INGEST_US)
-    assert Decoder().decode(envelope.data for envelope in envelopes) == good
-    assert rejected == [record]
+    first, *others = encoder.encode_each(
+        [record, *good], INGEST_US, lambda place, _: rejected.append(place)
+    )
+    assert first is None
+    assert Decoder().decode(each.data for each in others if each is not None) == good
+    assert rejected == [0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.settings.loading import load_settings, settings_from
 from tardis_machine.app.settings.options import options_of
 from tardis_machine.buses.files.settings import FilesSettings
@@ -34,7 +35,7 @@ def test_nothing_is_published_by_default() -> None:
 
 def test_anchor_switches_a_bus_on_and_other_options_without_it_are_warned_of() -> None:
     assert [bus.bus for bus in load("--files-dir", "x").active] == ["files"]
-    settings = load("--files-stream", "s", "--files-overflow", "block")
+    settings = load("--files-stream", "s", TM_FILES_OVERFLOW="block")
     assert settings.active == []
     assert list(settings.warnings()) == [
         "files-stream is set but files-dir is not: Files publishing stays disabled",
@@ -60,10 +61,9 @@ def test_bus_may_have_delivery_options_of_its_own() -> None:
         "x",
         "--event-bus-overflow",
         "block",
-        "--files-overflow",
-        "drop-oldest",
         "--event-bus-drain-timeout-ms",
         "7",
+        TM_FILES_OVERFLOW="drop-oldest",
     )
     delivery = settings.delivery(settings.files)
     assert (delivery.overflow, delivery.drain_timeout_ms) == ("drop-oldest", 7)
@@ -71,7 +71,8 @@ def test_bus_may_have_delivery_options_of_its_own() -> None:
 
 @pytest.mark.parametrize("bus", BUSES, ids=lambda bus: bus.bus)
 def test_every_bus_can_override_every_delivery_option(bus: Any) -> None:
-    shared = {option.field for option in options_of(EventBusSettings)} - {"producer_id"}
+    for_all = {"producer_id", "fsync"}
+    shared = {option.field for option in options_of(EventBusSettings)} - for_all
     own = {option.field for option in options_of(bus)}
     assert shared <= own
 
@@ -101,16 +102,8 @@ def test_every_bus_has_the_options_that_all_have(bus: Any) -> None:
             "event-bus-spool-max-bytes must be 0 or at least 16 MiB.",
         ),
         (
-            ["--event-bus-spool-max-bytes", "0"],
-            "event-bus-overflow=spill requires a spool: set event-bus-spool-max-bytes above 0.",
-        ),
-        (
             ["--event-bus-retry-initial-ms", "500", "--event-bus-retry-max-ms", "100"],
             "event-bus-retry-initial-ms must not be above event-bus-retry-max-ms.",
-        ),
-        (
-            ["--files-dir", "x", "--files-spool-max-bytes", "5"],
-            "files-spool-max-bytes must be 0 or at least 16 MiB.",
         ),
         (
             ["--files-dir", "x", "--event-bus-dead-letter", "target"],
@@ -168,6 +161,19 @@ def test_bad_settings_are_refused_by_name(words: list[str], problem: str) -> Non
     assert problem in problems(*words)
 
 
+def test_bad_delivery_option_of_one_bus_is_refused_by_its_name() -> None:
+    with pytest.raises(SettingsError, match="files-spool-max-bytes must be 0 or at least 16 MiB"):
+        load("--files-dir", "x", TM_FILES_SPOOL_MAX_BYTES="5")
+
+
+def test_delivery_option_of_one_bus_may_be_in_a_file(tmp_path: Path) -> None:
+    config = tmp_path / "machine.toml"
+    config.write_text('[kafka]\noverflow = "block"\n[event_hubs]\ndrainTimeoutMs = 7\n')
+    settings = load_settings(ServeSettings, ["--config", str(config)]).settings.publishing
+    assert settings.delivery(settings.kafka).overflow == "block"
+    assert settings.delivery(settings.event_hubs).drain_timeout_ms == 7
+
+
 def test_all_problems_are_reported_together() -> None:
     found = problems(
         "--files-include-payloads", "x", "--files-stream", "a/b", "--event-bus-overflow", "y"
@@ -204,3 +210,49 @@ def test_secrets_are_never_shown(bus: Any) -> None:
     assert not {name for name in plain if name.endswith(("password", "secret", "token"))}
     fields: Mapping[str, Any] = {option.field: Secret("hidden") for option in secrets}
     assert "hidden" not in repr(fields)
+
+
+MISTAKES = {
+    "--event-bus-retry-max-ms=never": "event-bus-retry-max-ms must be",
+    "--event-bus-spool-max-bytes=5": "event-bus-spool-max-bytes must be 0 or",
+    "--kafka-acks=9": "kafka-acks must be",
+    "--kafka-brokers=nowhere": 'kafka-brokers: "nowhere" must be host:port.',
+    "--kafka-ssl-cert=absent.pem": "kafka-ssl-cert",
+    "--kafka-config=acks:1": "kafka-config cannot set acks",
+    "--kafka-static-headers=eventId:x": 'cannot override reserved header "eventId"',
+    "--kinesis-max-in-flight=many": "kinesis-max-in-flight must be",
+    "--kinesis-stream=a/b": 'kinesis-stream: "a/b"',
+    "--kinesis-role-arn=x": "kinesis-role-arn must be",
+    "--nats-stream-replicas=9": "nats-stream-replicas must be",
+    "--nats-servers=http://h": "nats-servers:",
+    "--nats-user=u": "nats-user and nats-pass must be given together.",
+    "--event-hubs-transport=smtp": "event-hubs-transport must be",
+    "--event-hubs-namespace=name": "event-hubs-namespace must be",
+    "--redis-db=-1": "redis-db must be",
+    "--redis-url-file=absent.txt": "--redis-url-file",
+    "--redis-max-length=5": "redis-max-length or redis-max-age-ms",
+    "--files-dir=x": None,
+    "--files-stream=a/b": 'files-stream: "a/b"',
+    "--redis-max-age-ms=5": None,
+}
+"""Flags, and what is wrong with them; several in each class, and one that cannot be read."""
+
+CONSEQUENCES = (
+    "kafka-topic is required when kafka-brokers is set.",
+    "nats-subject is required when nats-servers is set.",
+    "redis-stream is required when redis-url or redis-host is set.",
+    "event-hubs-event-hub-name is required when event-hubs-namespace is set.",
+    "files-dead-letter-target is required when its dead-letter is target.",
+)
+
+
+def test_all_mistakes_of_all_classes_come_in_one_report() -> None:
+    found = problems(*MISTAKES, "--event-bus-dead-letter=target")
+    expected = [text for text in MISTAKES.values() if text]
+    assert [text for text in expected if not any(text in each for each in found)] == []
+    assert [text for text in CONSEQUENCES if text not in found] == []
+
+
+def test_mistake_in_the_options_of_all_buses_is_not_repeated_for_each_bus() -> None:
+    found = problems("--event-bus-spool-max-bytes=5", "--files-dir=x", "--console-enable")
+    assert found == ["event-bus-spool-max-bytes must be 0 or at least 16 MiB."]

@@ -36,15 +36,55 @@ def test_help_names_usage_options_and_variables(capsys: Captured) -> None:
         assert part in text
 
 
-def test_help_lists_every_option_of_the_command_with_its_default(capsys: Captured) -> None:
+def test_complete_help_lists_every_flag_of_the_command_with_its_default(capsys: Captured) -> None:
     for command in COMMANDS:
-        assert main([*command.name.split(), "--help"], {}) == 0
-        text = capsys.readouterr().out
+        assert main([*command.name.split(), "--help-all"], {}) == 0
+        words = set(capsys.readouterr().out.replace(",", " ").split())
         for option in options_of(command.settings):
-            shown = option.field if option.declared.is_argument else f"--{option.name}"
-            assert shown in text
+            shown = [option.field] if option.declared.is_argument else option.flags
+            assert words.issuperset(shown)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_help_has_at_most_one_screen_per_group(command: Command, capsys: Captured) -> None:
+    assert main([*command.name.split(), "--help"], {}) == 0
+    groups = capsys.readouterr().out.split("\n\n")
+    assert max(len(group.splitlines()) for group in groups) <= 24
+
+
+def test_short_help_has_the_usual_options_and_says_where_the_others_are(capsys: Captured) -> None:
     assert main(["-h"], {}) == 0
-    assert "[8000]" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "[8000]" in text
+    assert "--kafka-brokers" in text
+    assert "--kafka-statistics-interval-ms" not in text
+    assert "--help-all prints all of them" in text
+    assert len(text.splitlines()) < 200
+
+
+def test_usual_options_exist() -> None:
+    for command in COMMANDS:
+        options = options_of(command.settings)
+        for group in {option.group for option in options}:
+            fields = {option.field for option in options if option.group is group}
+            assert fields.issuperset(getattr(group, "usual", ()))
+
+
+def test_flag_of_delivery_for_one_bus_is_refused_with_key_and_variable(capsys: Captured) -> None:
+    assert main(["--kafka-retry-max-ms", "5", "--event-hubs-overflow=block"], {}) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "'--kafka-retry-max-ms' is not a flag: set kafka.retry_max_ms in the TOML file (--config) "
+        "or the variable TM_KAFKA_RETRY_MAX_MS. '--event-bus-retry-max-ms' applies to all buses.",
+        "'--event-hubs-overflow' is not a flag: set event_hubs.overflow in the TOML file "
+        "(--config) or the variable TM_EVENT_HUBS_OVERFLOW. '--event-bus-overflow' applies to all "
+        "buses.",
+    ]
+
+
+def test_no_delivery_option_of_one_bus_is_a_flag() -> None:
+    for command in COMMANDS:
+        flags = Vocabulary(options_of(command.settings)).flags
+        assert not [name for name, found in flags.items() if found.option.declared.overrides]
 
 
 def test_help_beats_version(capsys: Captured) -> None:
@@ -141,3 +181,11 @@ def test_every_command_is_found_by_its_name(name: str) -> None:
     command, rest = find_command([*name.split(), "--debug"])
     assert isinstance(command, Command)
     assert (command.name, rest) == (name, ["--debug"])
+
+
+def test_options_for_slices_are_refused_when_exchanges_are_served(capsys: Captured) -> None:
+    code = main(["simulate", "--serve", "9100", "--with-gaps", "--crossed"], {})
+    assert code == 2
+    error = capsys.readouterr().err
+    assert "with-gaps changes slices" in error
+    assert "crossed changes slices" in error

@@ -68,13 +68,14 @@ def test_text_that_is_no_number_gives_nan(raw: str) -> None:
     assert math.isnan(to_number(raw))
 
 
-@pytest.mark.parametrize("raw", [None, "", "abc", "Infinity", math.nan])
+@pytest.mark.parametrize("raw", [None, "", "abc", "Infinity", math.nan, "inf", "1_0", "٣"])
 def test_optional_number_is_none_without_a_finite_value(raw: object) -> None:
     assert optional_number(raw) is None
 
 
 def test_optional_number_keeps_zero_and_nonzero_number_does_not() -> None:
     assert optional_number("0") == 0.0
+    assert [optional_number(text) for text in ("-1.5e3", " 2", "0x1F", "  ")] == [-1500, 2, 31, 0]
     assert nonzero_number("0") is None
     assert nonzero_number("0.5") == 0.5
 

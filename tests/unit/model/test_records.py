@@ -8,12 +8,14 @@ from tardis_machine.model.records import (
     BookLevel,
     BookSnapshot,
     DerivativeTicker,
+    EncodedBookChange,
     EncodedBookSnapshot,
     OptionSummary,
     Record,
     SnapshotLevel,
     Trade,
     TradeBar,
+    decoded,
     with_fields,
 )
 
@@ -130,11 +132,22 @@ def test_lines_are_read_back_as_they_were_written(record: Record) -> None:
 
 def test_encoded_snapshot_writes_the_same_json() -> None:
     fields = {name: getattr(SNAPSHOT, name) for name in SNAPSHOT.__struct_fields__}
-    fields["bids"] = msgspec.Raw(b'[{"price":1.0,"amount":2.0}]')
-    fields["asks"] = msgspec.Raw(b"[{}]")
+    fields["bids"] = [msgspec.Raw(b'{"price":1.0,"amount":2.0}')]
+    fields["asks"] = [msgspec.Raw(b"{}")]
     encoded = EncodedBookSnapshot(**fields)
     assert msgspec.json.encode(encoded) == msgspec.json.encode(SNAPSHOT)
     assert encoded.decoded() == SNAPSHOT
+
+
+def test_encoded_book_change_writes_the_same_json_and_reads_its_levels() -> None:
+    plain = next(record for record in OTHERS if isinstance(record, BookChange))
+    fields = {name: getattr(plain, name) for name in plain.__struct_fields__}
+    bid_text, ask_text = (msgspec.Raw(msgspec.json.encode(fields.pop(n))) for n in ("bids", "asks"))
+    encoded = EncodedBookChange(**fields, bid_text=bid_text, ask_text=ask_text)
+    assert msgspec.json.encode(encoded) == msgspec.json.encode(plain)
+    assert (encoded.bids, encoded.asks) == (plain.bids, plain.asks)
+    assert decoded(encoded) == plain
+    assert decoded(plain) is plain
 
 
 def test_times_are_parsed_on_demand() -> None:

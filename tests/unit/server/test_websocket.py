@@ -93,7 +93,7 @@ async def silent_peer(server: Server) -> AsyncIterator[socket.socket]:
         key = base64.b64encode(os.urandom(16)).decode()
         await loop.sock_sendall(
             peer,
-            f"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode(),
         )
         head = b""
@@ -138,6 +138,25 @@ async def test_peer_that_reads_nothing_is_dropped() -> None:
     async with serving(send_much, slow_client_seconds=0.2) as server, silent_peer(server) as peer:
         await asyncio.wait_for(server.ended.wait(), 120)
         assert await asyncio.wait_for(drained(peer), 120) < MANY * len(MESSAGE)
+
+
+async def test_peer_that_reads_nothing_holds_little_more_than_a_chunk() -> None:
+    queued: list[int] = []
+
+    async def send_small_chunks(websocket: WebSocket) -> str:
+        transport = websocket.request.transport
+        assert transport is not None
+        while True:
+            queued.append(transport.get_write_buffer_size())
+            await websocket.send([MESSAGE] * 10)
+
+    async with serving(send_small_chunks) as server, silent_peer(server):
+        async with asyncio.timeout(120):
+            sent = -1
+            while sent != len(queued) or not queued[-1]:
+                sent = len(queued)
+                await asyncio.sleep(0.3)
+        assert max(queued) < 100_000
 
 
 async def test_peer_that_reads_now_and_then_gets_everything() -> None:

@@ -46,12 +46,12 @@ def test_memory_lines_are_read_by_name(tmp_path: Path) -> None:
 
 
 def test_buses_are_added_when_there_are_any() -> None:
-    bus = BusHealth(state="up", queued=3, spooled=0, last_ack_age_ms=12)
+    bus = BusHealth(state="up", queued=3, parked=0, last_ack_age_ms=12)
     answer = msgspec.json.decode(msgspec.json.encode(read_health(0, 0, {"kafka": bus})))
     assert answer["eventBus"]["kafka"] == {
         "state": "up",
         "queued": 3,
-        "spooled": 0,
+        "parked": 0,
         "lastAckAgeMs": 12,
         "lastError": None,
     }

@@ -2,7 +2,8 @@ import re
 
 from prometheus_client import generate_latest
 
-from tardis_machine.telemetry.metrics import BoundedLabel, Metrics
+from tardis_machine.telemetry.declarations import BoundedLabel
+from tardis_machine.telemetry.metrics import Metrics
 
 
 def test_names_carry_prefix_and_unit() -> None:
@@ -21,7 +22,7 @@ def test_two_sets_of_metrics_do_not_share_state() -> None:
 
 def test_every_event_bus_metric_has_the_bus_label() -> None:
     infos = [info for info in Metrics().infos if "_event_bus_" in info.name]
-    assert len(infos) == 27
+    assert len(infos) == 26
     assert all(info.labels[0] == "bus" for info in infos)
 
 

@@ -16,5 +16,5 @@ class Bootstrap:
 
     publishing: PublishingSettings
     logs: LogSettings
-    directory: Path
-    """Where spools, dead letters and jobs are kept."""
+    old_places: tuple[Path, ...] = ()
+    """Where the version before kept spools."""

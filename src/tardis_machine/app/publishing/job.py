@@ -1,32 +1,34 @@
 """`publish`: replays as jobs, and events once more, through the publisher process."""
 
 import asyncio
-import tomllib
+import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import msgspec
-
+from tardis_machine.app.publishing.orders import StreamOrder, read_orders
 from tardis_machine.app.publishing.wiring import (
-    connected_publisher,
+    old_folders,
+    publisher_client,
     running_publisher,
     work_directory,
 )
-from tardis_machine.app.settings.commands import PublishOptions, PublishSettings
+from tardis_machine.app.settings.commands import PublishSettings
+from tardis_machine.bronze.content import NO_CONTENTS, Content
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.files.log import count_records
-from tardis_machine.model.errors import SettingsError, nearest_hint
+from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.time import us_text
 from tardis_machine.session.context import SessionContext
-from tardis_machine.session.jobs import JobFile, JobRun, JobState, ReplayOrder
-from tardis_machine.sinks.publisher_client import PublisherClient
-from tardis_machine.sinks.publisher_link import PublishedStream
-from tardis_machine.sinks.redrive import find_redrives
-from tardis_machine.sinks.supervisor import PublisherProcess
+from tardis_machine.session.jobs import JobFile, JobRun, JobState
+from tardis_machine.session.orders import ReplayOrder
+from tardis_machine.session.silent_symbols import SilentSymbols
+from tardis_machine.sinks.publisher.client import PublishedStream, PublisherClient
+from tardis_machine.sinks.publisher.process import PublisherProcess
+from tardis_machine.sinks.publisher.redrive import buses_in, find_redrives
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.version import __version__
@@ -34,6 +36,11 @@ from tardis_machine.version import __version__
 SAVE_SECONDS = 1.0
 SHOW_SECONDS = 0.25
 ROUTE = "publish"
+JOBS = "jobs"
+WARM_UP_NOTICE = (
+    "Reading {minutes:,} minutes before the first event: books, tickers and computed types need "
+    "what came since 00:00 UTC. --no-warm-up begins at the start and marks what may be incomplete."
+)
 
 
 class WorkProgress(NamedTuple):
@@ -48,22 +55,33 @@ class WorkProgress(NamedTuple):
 class Work(Protocol):
     """Something to publish."""
 
+    is_endless: bool
+    """It is done when it is stopped."""
+
+    @property
+    def notice(self) -> str:
+        """Return what its user should know before it runs; empty: nothing."""
+
+    @property
+    def silent(self) -> Sequence[SilentSymbols]:
+        """Return which symbols of which replays never came."""
+
     async def run(self, client: PublisherClient) -> None:
-        """Publish it, and return when all of it is settled."""
+        """Publish it, and return when every bus has settled all of it."""
 
     def progress(self) -> WorkProgress:
         """Say how far it has come."""
 
-    def save(self) -> None:
-        """Note what is settled, so that it is not published again."""
+    async def save(self) -> None:
+        """Note what is safe in the log, so that it is not published again."""
 
 
 class ReplayWork:
     """Replays, with a state that outlives the process if they are a job."""
 
-    def __init__(self, settings: PublishSettings) -> None:
-        options = settings.publish
-        orders = read_orders(options)
+    is_endless = False
+
+    def __init__(self, settings: PublishSettings, orders: Sequence[ReplayOrder]) -> None:
         for order in orders:
             order.plan(system_clock())
         self._settings = settings
@@ -71,10 +89,23 @@ class ReplayWork:
         fresh = JobState.fresh(orders)
         self.state = self._file.load(orders) if self._file else fresh
         self._run: JobRun | None = None
+        self._saving = asyncio.Lock()
+
+    @property
+    def notice(self) -> str:
+        """Say how long it takes to the first event."""
+        now_us = system_clock()
+        minutes = sum(
+            order.plan(now_us, progress.settled_us).warm_up_minutes
+            for order, progress in zip(self.state.orders, self.state.progress, strict=True)
+            if not progress.is_done
+        )
+        return WARM_UP_NOTICE.format(minutes=minutes) if minutes else ""
 
     async def run(self, client: PublisherClient) -> None:
         """Publish what is left of the replays."""
-        async with ArchiveSource(self._settings.archive) as source:
+        recordings = self._settings.recording.record
+        async with ArchiveSource(self._settings.archive, recordings=recordings) as source:
             open_stream = partial(begin_stream, client, self._settings.publish.job)
             self._run = JobRun(self.state, SessionContext(source, system_clock), open_stream)
             saving = asyncio.create_task(self._save_often())
@@ -82,43 +113,91 @@ class ReplayWork:
                 await self._run.run()
             finally:
                 saving.cancel()
+        await self.save()
+        await client.wait_until_delivered()
 
     def progress(self) -> WorkProgress:
         """Say which minute is being replayed."""
         run = self._run
         if run is None:
             return WorkProgress(0.0, "", 0)
-        return WorkProgress(run.share, us_text(run.position_us)[:16], run.records)
+        minute = us_text(run.position_us)[:16]
+        position = f"{minute} warming up" if run.is_warming_up else minute
+        return WorkProgress(run.share, position, run.records)
 
-    def save(self) -> None:
-        """Write the state of the job."""
-        if self._run is not None:
-            self._run.note_progress()
-        if self._file is not None:
+    @property
+    def silent(self) -> Sequence[SilentSymbols]:
+        """Return which symbols of which replays never came."""
+        return self._run.silent if self._run else ()
+
+    async def save(self) -> None:
+        """Write the state of the job, after what it stands for is flushed to disk."""
+        if self._file is None:
+            return
+        async with self._saving:
+            if self._run is not None:
+                await self._run.note_progress()
             self._file.save(self.state)
 
     async def _save_often(self) -> None:
         while True:
             await asyncio.sleep(SAVE_SECONDS)
-            self.save()
+            await self.save()
 
     @staticmethod
     def _job_file(settings: PublishSettings) -> JobFile | None:
         if settings.publish.job is None:
             return None
-        folder = work_directory(settings.publishing, settings.archive) / "jobs"
-        return JobFile(folder / f"{settings.publish.job}.json")
+        name = f"{settings.publish.job}.json"
+        path = work_directory(settings.publishing) / JOBS / name
+        for folder in old_folders(settings.archive.cache_dir):
+            take_over_job(folder / JOBS / name, path)
+        return JobFile(path)
+
+
+class StreamWork:
+    """Live streams, until somebody stops them."""
+
+    is_endless = True
+    notice = ""
+    silent: Sequence[SilentSymbols] = ()
+
+    def __init__(self, settings: PublishSettings, orders: Sequence[StreamOrder]) -> None:
+        # Replays need no WebSocket client.
+        from tardis_machine.app.publishing.live import LiveStreams
+
+        requests = [order.request() for order in orders]
+        self._streams = LiveStreams(
+            requests, settings.live, settings.archive.http_proxy, settings.recording
+        )
+
+    async def run(self, client: PublisherClient) -> None:
+        """Publish what comes."""
+        await self._streams.run(client)
+
+    def progress(self) -> WorkProgress:
+        """Say how old the latest record of each exchange is."""
+        lags = (f"{name} {seconds:.1f} s ago" for name, seconds in self._streams.lags.items())
+        return WorkProgress(None, ", ".join(lags) or "connecting", self._streams.records)
+
+    async def save(self) -> None:
+        """Do nothing: a stream goes on with what the exchange sends then."""
 
 
 class RedriveWork:
     """Events of files, sent once more under their old identities."""
 
+    is_endless = False
+    notice = ""
+    silent: Sequence[SilentSymbols] = ()
+
     def __init__(self, settings: PublishSettings) -> None:
         assert settings.publish.redrive is not None
         self._path = settings.publish.redrive
-        self._redrives = list(find_redrives(self._path))
+        # Whether it can be read is said before anything is started.
+        next(find_redrives(self._path), None)
         active = {bus.bus for bus in settings.publishing.active}
-        missing = {redrive.bus for redrive in self._redrives if redrive.bus} - active
+        missing = buses_in(self._path) - active
         if missing:
             raise SettingsError(
                 f"{self._path} contains dead letters of {', '.join(sorted(missing))}, "
@@ -128,18 +207,23 @@ class RedriveWork:
 
     async def run(self, client: PublisherClient) -> None:
         """Hand over every block of events."""
-        stream = begin_stream(client, None)
-        for redrive in self._redrives:
-            await stream.redrive(redrive)
-            self._sent += count_records(redrive.records)
-        stream.close()
-        await stream.wait_until_settled()
+        streams: dict[str, PublishedStream] = {}
+        for redrive in find_redrives(self._path):
+            stream = streams.get(redrive.bus)
+            if stream is None:
+                stream = streams[redrive.bus] = begin_stream(client, None, bus=redrive.bus)
+            count = count_records(redrive.records)
+            await stream.publish_records(redrive.records, count)
+            self._sent += count
+        for stream in streams.values():
+            stream.close()
+        await client.wait_until_delivered()
 
     def progress(self) -> WorkProgress:
         """Say how many events were handed over."""
         return WorkProgress(None, str(self._path), self._sent)
 
-    def save(self) -> None:
+    async def save(self) -> None:
         """Do nothing: the file stays as it is."""
 
 
@@ -154,66 +238,25 @@ def load_work(settings: PublishSettings) -> Work:
         raise SettingsError(f"publish requires a bus: set one of {', '.join(anchors)}.")
     if settings.publish.redrive is not None:
         return RedriveWork(settings)
-    return ReplayWork(settings)
+    orders = read_orders(settings.publish)
+    if orders.streams:
+        return StreamWork(settings, orders.streams)
+    return ReplayWork(settings, orders.replays)
 
 
-def read_orders(options: PublishOptions) -> tuple[ReplayOrder, ...]:
-    """Return the replays that flags or a file ask for."""
-    flags = {
-        "exchange": options.exchange,
-        "data-types": options.data_types,
-        "from": options.start,
-        "to": options.end,
-    }
-    if options.file is not None:
-        given = [name for name, value in flags.items() if value]
-        if given:
-            names = ", ".join(f"--{name}" for name in given)
-            raise SettingsError(f"Give replays by {options.file} or by {names}, not both.")
-        return read_job_file(options.file)
-    missing = [f"--{name} is required." for name, value in flags.items() if not value]
-    if missing:
-        raise SettingsError(*missing, "Or name a TOML file with [[replay]] tables, or --redrive.")
-    assert options.exchange is not None
-    assert options.start is not None
-    assert options.end is not None
-    return (
-        ReplayOrder(
-            exchange=options.exchange,
-            data_types=options.data_types,
-            start=options.start,
-            end=options.end,
-            symbols=options.symbols,
-        ),
-    )
+def take_over_job(old: Path, new: Path) -> None:
+    """Copy the state of a job from where the version before kept it."""
+    if old.exists() and not new.exists():
+        new.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(old, new)
 
 
-def read_job_file(path: Path) -> tuple[ReplayOrder, ...]:
-    """Read the `[[replay]]` tables of a TOML file; SettingsError with every problem."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}.") from error
-    tables = content.pop("replay", None)
-    problems = [f"{path}: unknown key '{key}'.{nearest_hint(key, ['replay'])}" for key in content]
-    if not isinstance(tables, list) or not tables:
-        problems.append(f"{path}: no [[replay]] table.")
-        raise SettingsError(*problems)
-    orders = [_read_order(path, number, table, problems) for number, table in enumerate(tables, 1)]
-    if problems:
-        raise SettingsError(*problems)
-    return tuple(order for order in orders if order is not None)
-
-
-def _read_order(path: Path, number: int, table: Any, problems: list[str]) -> ReplayOrder | None:
-    try:
-        return msgspec.convert(table, ReplayOrder)
-    except msgspec.ValidationError as error:
-        problems.append(f"{path}: replay {number}: {error}.")
-        return None
-
-
-def begin_stream(client: PublisherClient, job: str | None) -> PublishedStream:
+def begin_stream(
+    client: PublisherClient,
+    job: str | None,
+    contents: Mapping[str, Content] = NO_CONTENTS,
+    bus: str = "",
+) -> PublishedStream:
     """Begin a stream that never drops anything."""
     meta = {
         "request_id": uuid.uuid4().hex,
@@ -222,7 +265,7 @@ def begin_stream(client: PublisherClient, job: str | None) -> PublishedStream:
         "route": ROUTE,
         "app_version": __version__,
     }
-    return client.stream(Origin.REPLAY, meta, waits=True)
+    return client.stream(Origin.REPLAY, meta, contents=contents, waits=True, bus=bus)
 
 
 @asynccontextmanager
@@ -230,9 +273,10 @@ async def open_publishing(
     settings: PublishSettings,
 ) -> AsyncIterator[tuple[PublisherProcess, PublisherClient]]:
     """Run the publisher process and a connection to it while the body runs."""
-    async with running_publisher(settings.publishing, settings.logs, settings.archive) as process:
+    cache_dir = settings.archive.cache_dir
+    async with running_publisher(settings.publishing, settings.logs, cache_dir) as process:
         assert process is not None
-        async with connected_publisher(process.path, settings.publishing) as client:
+        async with publisher_client(process.address, settings.publishing) as client:
             assert client is not None
             try:
                 yield process, client
@@ -254,7 +298,7 @@ async def run_work(
             show()
         if running.done():
             running.result()
-        return running.done()
+        return running.done() or work.is_endless
     finally:
         for task in (running, stopping):
             task.cancel()

@@ -1,27 +1,31 @@
 """Entry point of the publisher process.
 
-`python -m tardis_machine.app.publishing.process <listener> <channel>`
+`python -m tardis_machine.app.publishing.process <doorbell> <control>`
 
-The two descriptors are a listening Unix socket, where servers connect, and a channel to the parent.
+The two descriptors are a datagram socket, on which writers say that something was written, and a
+channel to the parent.
 """
 
 import asyncio
+import os
 import pickle
 import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import msgspec
 
 from tardis_machine.app.collector import regular_collection
 from tardis_machine.app.publishing.bootstrap import Bootstrap
-from tardis_machine.sinks.bus import Bus
-from tardis_machine.sinks.publisher import open_publisher
-from tardis_machine.sinks.publisher_server import PublisherServer
-from tardis_machine.sinks.supervisor import (
+from tardis_machine.sinks.delivery.bus import Bus
+from tardis_machine.sinks.delivery.sender import FAILED_EXIT
+from tardis_machine.sinks.publisher.address import PublisherAddress
+from tardis_machine.sinks.publisher.process import (
     BUS_NOT_REACHED,
     DRAIN,
     EVENTS_LOST,
@@ -32,6 +36,8 @@ from tardis_machine.sinks.supervisor import (
     REPORT,
     FinalReport,
 )
+from tardis_machine.sinks.publisher.publisher import Publisher, open_publisher
+from tardis_machine.sinks.storage.directory import LogReader
 from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.logs import configure_logs
@@ -40,6 +46,11 @@ log = get_logger("tardis_machine.app.publishing.process")
 
 STOP_SECONDS = 2.0
 """Timeout for a bus to close its client."""
+FIND_SECONDS = 0.25
+"""How often logs of new writers are looked for, and the status is written."""
+TIDY_SECONDS = 1.0
+ORPHAN_SECONDS = 5.0
+"""How long to deliver what is left after the parent died: its successor reads on from there."""
 
 
 class Control:
@@ -49,6 +60,8 @@ class Control:
         self._channel = channel
         self.drain = asyncio.Event()
         self.now = asyncio.Event()
+        self.is_orphan = False
+        """The parent is gone; the next one waits for what we read."""
 
     async def listen(self) -> None:
         """Take messages until the parent is gone."""
@@ -59,6 +72,7 @@ class Control:
                 if message == NOW:
                     self.now.set()
                 assert message in (DRAIN, NOW)
+        self.is_orphan = True
         self.drain.set()
 
     def tell(self, message: bytes) -> None:
@@ -67,27 +81,103 @@ class Control:
             self._channel.send(message)
 
 
-async def run(listener: socket.socket, channel: socket.socket, bootstrap: Bootstrap) -> int:
+async def run(
+    bell: socket.socket,
+    channel: socket.socket,
+    bootstrap: Bootstrap,
+    address: PublisherAddress,
+    *,
+    is_first: bool,
+) -> int:
     """Publish until the parent asks for the end; return the exit code."""
     control = Control(channel)
-    publisher = open_publisher(bootstrap.publishing, bootstrap.directory, system_clock)
+    take_over_spools(bootstrap, address.root)
+    publisher = open_publisher(bootstrap.publishing, address.root, address.instance, system_clock)
     publisher.start()
-    buses = publisher.buses
     listening = asyncio.create_task(control.listen(), name="control")
     try:
-        if missing := await unreached(buses):
+        # A publisher that died is started again whether or not its buses are there.
+        if is_first and (missing := await unreached(publisher.buses)):
             control.tell(FAILED + missing.encode())
-            await stop(buses)
+            await stop(publisher)
             return BUS_NOT_REACHED
-        server = PublisherServer(publisher)
-        async with regular_collection(), server.listen(listener):
+        async with regular_collection(), attended(publisher, bell, address.status):
             control.tell(READY)
             await control.drain.wait()
-            await drain(server, buses, control)
-        report(buses, control)
-        return EVENTS_LOST if publisher.lost else 0
+            await drain(publisher, control)
+        report(publisher, control)
+        lost = publisher.lost
+        publisher.close()
+        return EVENTS_LOST if lost else 0
     finally:
         listening.cancel()
+
+
+def take_over_spools(bootstrap: Bootstrap, root: Path) -> None:
+    """Move what the version before left on disk to logs, before anything is read."""
+    if not any(any(place.glob("*/spool/*")) for place in bootstrap.old_places):
+        return
+    # Once in the life of an installation, so no other start loads it.
+    from tardis_machine.sinks.publisher.old_spools import move_old_spools
+
+    publishing = bootstrap.publishing
+    readers = [LogReader(bus.bus, bus.endpoint) for bus in publishing.active]
+    move_old_spools(bootstrap.old_places, root, readers, publishing.event_bus.producer_id)
+
+
+@asynccontextmanager
+async def attended(
+    publisher: Publisher, bell: socket.socket, status_path: Path
+) -> AsyncIterator[None]:
+    """Hear the doorbell, look for logs, tidy up and write the status while the body runs."""
+    loop = asyncio.get_running_loop()
+    loop.add_reader(bell, hear, bell, publisher)
+    is_over = threading.Event()
+    keeping = asyncio.create_task(
+        asyncio.to_thread(keep_house, publisher, status_path, is_over), name="housekeeping"
+    )
+    keeping.add_done_callback(end_if_failed)
+    try:
+        yield
+    finally:
+        loop.remove_reader(bell)
+        is_over.set()
+        await keeping
+
+
+def hear(bell: socket.socket, publisher: Publisher) -> None:
+    """Take all rings at once, and wake the buses."""
+    with suppress(BlockingIOError):
+        while bell.recv(16):
+            pass
+    publisher.ring()
+
+
+def keep_house(publisher: Publisher, status_path: Path, is_over: threading.Event) -> None:
+    """Look for logs, write the status and delete what is done with, again and again."""
+    tidied_at = time.monotonic()
+    while not is_over.wait(FIND_SECONDS):
+        publisher.find_logs()
+        if time.monotonic() - tidied_at >= TIDY_SECONDS:
+            publisher.tidy()
+            tidied_at = time.monotonic()
+        write_status(publisher, status_path)
+    write_status(publisher, status_path)
+
+
+def end_if_failed(task: asyncio.Task[None]) -> None:
+    """End the process after an error that no code expects: it is started again."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("publisher failed; the process ends", exc_info=error)
+        os._exit(FAILED_EXIT)
+
+
+def write_status(publisher: Publisher, path: Path) -> None:
+    """Replace the file in which servers read how publishing is doing."""
+    draft = path.with_suffix(".draft")
+    with suppress(FileNotFoundError):
+        draft.write_bytes(msgspec.msgpack.encode(publisher.status()))
+        draft.replace(path)
 
 
 async def unreached(buses: Sequence[Bus]) -> str | None:
@@ -104,50 +194,53 @@ async def unreached(buses: Sequence[Bus]) -> str | None:
     return "\n".join(missing) or None
 
 
-async def drain(server: PublisherServer, buses: Sequence[Bus], control: Control) -> None:
-    """Deliver what is left within the budget; put the rest on disk."""
+async def drain(publisher: Publisher, control: Control) -> None:
+    """Deliver what is left within the budget; the rest stays in the log."""
+    buses = publisher.buses
     for bus in buses:
         bus.drain()
     seconds = max(bus.delivery.drain_timeout_ms for bus in buses) / 1000
-    delivery = asyncio.create_task(deliver_all(server, buses))
+    if control.is_orphan:
+        seconds = min(seconds, ORPHAN_SECONDS)
+    delivery = asyncio.create_task(deliver_all(publisher))
     hurry = asyncio.create_task(control.now.wait())
     await asyncio.wait({delivery, hurry}, timeout=seconds, return_when="FIRST_COMPLETED")
     for task in (delivery, hurry):
         task.cancel()
-    server.stop_reading()
-    await stop(buses)
-    server.send_status()
-    with suppress(TimeoutError):
-        await asyncio.wait_for(server.wait_until_gone(), STOP_SECONDS)
+    await stop(publisher)
 
 
-async def deliver_all(server: PublisherServer, buses: Sequence[Bus]) -> None:
-    """Wait until servers have sent everything and every bus has delivered it."""
-    await server.wait_until_left()
-    for bus in buses:
+async def deliver_all(publisher: Publisher) -> None:
+    """Wait until all writers have ended and every bus has delivered what they wrote."""
+    while publisher.has_writers:  # noqa: ASYNC110 - they are other processes
+        await asyncio.sleep(FIND_SECONDS / 10)
+    # A writer that came and went since is found within this time.
+    await asyncio.sleep(2 * FIND_SECONDS)
+    for bus in publisher.buses:
         bus.finish()
-    for bus in buses:
+    for bus in publisher.buses:
         await asyncio.to_thread(bus.wait_until_drained)
 
 
-async def stop(buses: Sequence[Bus]) -> None:
-    """End every bus."""
-    await asyncio.gather(*(asyncio.to_thread(bus.stop, STOP_SECONDS) for bus in buses))
+async def stop(publisher: Publisher) -> None:
+    """Stop every bus, all at the same time."""
+    await asyncio.gather(*(asyncio.to_thread(bus.stop, STOP_SECONDS) for bus in publisher.buses))
 
 
-def report(buses: Sequence[Bus], control: Control) -> None:
-    """Log the final counts of every bus, and send them to the parent process."""
+def report(publisher: Publisher, control: Control) -> None:
+    """Log what became of the events of each bus, and tell the parent."""
     reports = {}
-    for bus in buses:
-        totals, spooled = bus.meter.totals, bus.outbox.spooled
-        reports[bus.name] = FinalReport(totals, spooled)
+    for bus in publisher.buses:
+        status = bus.status()
+        left = status.queued + status.parked
+        reports[bus.name] = FinalReport(status.totals, left)
         log.info(
             "publisher stopped",
             bus=bus.name,
-            delivered=totals.published,
-            spooled=spooled,
-            dead=totals.dead,
-            dropped=totals.dropped,
+            delivered=status.totals.published,
+            left=left,
+            dead=status.totals.dead,
+            dropped=status.totals.dropped,
         )
     control.tell(REPORT + msgspec.json.encode(reports))
 
@@ -158,15 +251,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with (
-        socket.socket(fileno=int(sys.argv[1])) as listener,
+        socket.socket(fileno=int(sys.argv[1])) as bell,
         socket.socket(fileno=int(sys.argv[2])) as channel,
     ):
         # The parent is ours and passes what it was started with.
-        bootstrap: Bootstrap = pickle.loads(channel.recv(MAX_MESSAGE_BYTES))  # noqa: S301
+        bootstrap, address, is_first = pickle.loads(channel.recv(MAX_MESSAGE_BYTES))  # noqa: S301
         configure_logs(bootstrap.logs)
-        listener.setblocking(False)
         channel.setblocking(False)
-        sys.exit(asyncio.run(run(listener, channel, bootstrap)))
+        sys.exit(asyncio.run(run(bell, channel, bootstrap, address, is_first=is_first)))
 
 
 if __name__ == "__main__":

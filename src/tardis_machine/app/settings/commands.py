@@ -4,11 +4,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tardis_machine.buses.registry import PublishingSettings
+from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import REQUIRED, argument, group, option
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.sources.live.settings import LiveSettings
+from tardis_machine.sources.recording.settings import RecordSettings
 from tardis_machine.sources.settings import ArchiveSettings
-from tardis_machine.sources.simulator.settings import SimulatorSettings
 from tardis_machine.telemetry.logs import LogSettings
+
+
+def check_directories(archive: ArchiveSettings, recording: RecordSettings) -> None:
+    """Refuse to record into the cache: what others recorded and what we do must not mix."""
+    record = recording.record
+    if record is not None and record.resolve() == archive.cache_dir.resolve():
+        raise SettingsError(f"record must be another directory than cache_dir, got {record} twice.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,15 +37,24 @@ class ServeSettings(CommandSettings):
     )
     server: ServerSettings = group(ServerSettings)
     archive: ArchiveSettings = group(ArchiveSettings)
+    live: LiveSettings = group(LiveSettings)
+    recording: RecordSettings = group(RecordSettings)
     publishing: PublishingSettings = group(PublishingSettings)
+
+    def __post_init__(self) -> None:
+        check_directories(self.archive, self.recording)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishOptions:
-    """What to publish: one replay by flags, several by a file, or events to send again."""
+    """What to publish: a replay or a live stream by flags, several by a file, or events again."""
 
-    exchange: str | None = option(None, "Exchange to replay.")
-    symbols: tuple[str, ...] = option((), "Symbols to replay (default: all).")
+    stream: bool = option(
+        default=False,
+        help="Publish what the exchange sends now, until stopped, instead of a replay.",
+    )
+    exchange: str | None = option(None, "Exchange to replay or to stream from.")
+    symbols: tuple[str, ...] = option((), "Symbols (default: all; most live feeds need them).")
     data_types: tuple[str, ...] = option(
         (), "Data types to publish, such as trade,book_change,quote_1s."
     )
@@ -51,11 +69,20 @@ class PublishOptions:
         "Job name; a job started again under its name resumes after its last completed minute.",
         pattern=r"[A-Za-z0-9._-]{1,64}",
     )
+    no_warm_up: bool = option(
+        default=False,
+        help=(
+            "Begin to read at the start of the replay, not at 00:00 UTC of its day: faster, but "
+            "books, tickers and computed types may lack what came before."
+        ),
+    )
     redrive: Path | None = option(
         None,
-        "Send events again from a dead-letter file, a segment, or the directory of a files stream.",
+        "Send events again from a dead-letter file, a segment, or a directory of either.",
     )
-    file: Path | None = argument(None, "TOML file with one [[replay]] table per replay.")
+    file: Path | None = argument(
+        None, "TOML file with one [[replay]] table per replay, or one [[stream]] per live stream."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +91,12 @@ class PublishSettings(CommandSettings):
 
     publish: PublishOptions = group(PublishOptions, "publish", flag_prefix="")
     archive: ArchiveSettings = group(ArchiveSettings)
+    live: LiveSettings = group(LiveSettings)
+    recording: RecordSettings = group(RecordSettings)
     publishing: PublishingSettings = group(PublishingSettings)
 
-
-@dataclass(frozen=True, kw_only=True)
-class SimulateSettings(CommandSettings):
-    """Settings of `simulate`."""
-
-    simulator: SimulatorSettings = group(SimulatorSettings, "simulate", flag_prefix="")
+    def __post_init__(self) -> None:
+        check_directories(self.archive, self.recording)
 
 
 @dataclass(frozen=True, kw_only=True)

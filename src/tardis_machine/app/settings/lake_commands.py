@@ -36,11 +36,40 @@ class LakeJobSettings(LakeCommandSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RebuildOptions:
+    """What is made anew."""
+
+    start: str = option(
+        REQUIRED, "Start of the range, by local time, UTC.", aliases=("from",), metavar="time"
+    )
+    end: str = option(
+        REQUIRED, "End of the range, UTC (exclusive).", aliases=("to",), metavar="time"
+    )
+    exchange: str | None = option(None, "Exchange to rebuild (default: all).")
+    table: str | None = option(
+        None, "Silver table to rebuild, such as silver.trades (default: all); Gold follows."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeRebuildSettings(LakeCommandSettings):
+    """Settings of `lake rebuild`."""
+
+    rebuild: RebuildOptions = group(RebuildOptions, "lake-rebuild", flag_prefix="")
+    spark: SparkSettings = group(SparkSettings, "spark", flag_prefix="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryOptions:
     """The query, and the format of its result."""
 
     sql: str = argument(REQUIRED, "A select statement over tables such as silver.trades.")
     format: QueryFormat = option("table", "Format of the result.")
+    as_of: str | None = option(
+        None,
+        "Query the tables as they were: a version of the one table, or a time.",
+        metavar="version|time",
+    )
     output: Path | None = option(None, "File to write the result to; required for parquet.")
 
 

@@ -1,12 +1,10 @@
-"""Where option values come from: the command line, the environment, a TOML file or a mapping.
+"""Where option values come from: the environment, a TOML file or a mapping; flags are apart.
 
 Each reader returns a `Layer`: what was given, under which name, and what was wrong with the names.
 Values are read later, when it is known which layer wins.
 """
 
-import tomllib
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -42,70 +40,6 @@ class Layer:
 
     given: list[Given] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-@dataclass
-class CommandLine(Layer):
-    """A layer of flags, with the two requests that are not settings."""
-
-    wants_help: bool = False
-    wants_version: bool = False
-
-
-def read_command_line(words: Sequence[str], vocabulary: Vocabulary) -> CommandLine:
-    """Read flags (`--x v`, `--x=v`) and positional arguments, strictly."""
-    result = CommandLine()
-    arguments: list[str] = []
-    rest = deque(words)
-    while rest:
-        word = rest.popleft()
-        if word == "--":
-            arguments.extend(rest)
-            break
-        if word in ("-h", "--help"):
-            result.wants_help = True
-        elif word in ("-v", "--version"):
-            result.wants_version = True
-        elif word.startswith("-") and word != "-":
-            _read_flag(word, rest, vocabulary, result)
-        else:
-            arguments.append(word)
-    _read_arguments(arguments, vocabulary, result)
-    return result
-
-
-def _read_flag(word: str, rest: deque[str], vocabulary: Vocabulary, result: Layer) -> None:
-    name, equals, text = word.partition("=")
-    spelling = vocabulary.flags.get(name)
-    # The next word is its value, unless it is a flag itself. That holds for an unknown option too,
-    # so that one mistake gives one message.
-    takes_next = not equals and not (spelling and spelling.option.is_flag)
-    following = rest.popleft() if takes_next and rest and not _is_flag_like(rest[0]) else None
-    if spelling is None:
-        hint = nearest_hint(name, list(vocabulary.flags))
-        result.problems.append(f"Unknown option '{name}'.{hint}")
-    elif spelling.option.is_flag and equals:
-        result.problems.append(f"Option '{name}' does not take a value.")
-    elif takes_next and following is None:
-        result.problems.append(
-            f"Option '{name}' requires a value; use '{name}=…' for one that starts with a dash."
-        )
-    else:
-        raw: object = True if spelling.option.is_flag else following if takes_next else text
-        result.given.append(Given(spelling.option, raw, name, spelling.is_file))
-
-
-def _is_flag_like(text: str) -> bool:
-    return text.startswith("--") or (text[:1] == "-" and text[1:2].isalpha())
-
-
-def _read_arguments(words: list[str], vocabulary: Vocabulary, result: Layer) -> None:
-    for option in vocabulary.options:
-        if option.declared.is_argument and words:
-            raw: object = words[:] if option.is_list else words[0]
-            del words[: None if option.is_list else 1]
-            result.given.append(Given(option, raw, f"argument {option.name}"))
-    result.problems.extend(f"Unexpected argument '{word}'." for word in words)
 
 
 def read_environment(
@@ -146,6 +80,9 @@ def _unknown_variable(variable: str, known: KnownNames) -> Iterator[str]:
 
 def read_file(path: Path, vocabulary: Vocabulary, known: KnownNames) -> Layer:
     """Read a TOML file that may also hold what other commands use."""
+    # Most commands read no file, and the parser takes a while to import.
+    import tomllib
+
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:

@@ -3,7 +3,8 @@
 import dataclasses
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tardis_machine.model.settings import GROUP, Declaration, GroupDeclaration, Secret
@@ -34,7 +35,34 @@ class Option:
     @property
     def name(self) -> str:
         """Return the name that messages use: the flag without its dashes."""
-        return _join(self.names.flag_prefix, self.field).replace("_", "-")
+        return self.spellings[0]
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Return the name and its aliases, as messages use them."""
+        return tuple(self._flag_name(name) for name in self._fields)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Return the flag and its aliases; none for an argument, or what overrides another."""
+        if self.declared.is_argument or self.declared.overrides:
+            return ()
+        return tuple(f"--{name}" for name in self.spellings)
+
+    @property
+    def is_usual(self) -> bool:
+        """Say whether short help shows it."""
+        return self.field in getattr(self.group, "usual", (self.field,))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Return the environment variable and its aliases."""
+        return tuple(self._variable(name) for name in self._fields)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Return the place in a TOML file, such as `kafka.topic`, and its aliases."""
+        return tuple(self._key(name) for name in self._fields)
 
     @property
     def is_secret(self) -> bool:
@@ -64,13 +92,33 @@ class Option:
     @property
     def env(self) -> str:
         """Return the name of its environment variable."""
-        return env_name(_join(self.names.prefix, self.field))
+        return self.variables[0]
 
     @property
     def key(self) -> str:
-        """Return its place in a TOML file, such as `kafka.topic`."""
+        """Return its place in a TOML file."""
+        return self.keys[0]
+
+    def file_form(self) -> "Option":
+        """Return the same option under the names by which a secret is read from a file."""
+        aliases = tuple(f"{name}_file" for name in self.declared.aliases)
+        declared = dataclasses.replace(self.declared, aliases=aliases)
+        path = (*self.path[:-1], f"{self.field}_file")
+        return dataclasses.replace(self, path=path, declared=declared)
+
+    @property
+    def _fields(self) -> tuple[str, ...]:
+        return self.field, *self.declared.aliases
+
+    def _flag_name(self, name: str) -> str:
+        return _join(self.names.flag_prefix, name).replace("_", "-")
+
+    def _variable(self, name: str) -> str:
+        return ENV_PREFIX + _join(self.names.prefix, name).upper().replace("-", "_")
+
+    def _key(self, name: str) -> str:
         table = self.names.prefix.replace("-", "_")
-        return f"{table}.{self.field}" if table else self.field
+        return f"{table}.{name}" if table else name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +137,23 @@ class Vocabulary:
         self.flags: dict[str, Spelling] = {}
         self.variables: dict[str, Spelling] = {}
         self.keys: dict[str, Spelling] = {}
+        self.without_flag = {
+            f"--{each.name}": each for each in self.options if each.declared.overrides
+        }
+        """Options that are set otherwise, by what would be their flags."""
         for option in self.options:
-            for name, is_file in _names(option):
-                self._add(option, name, Spelling(option, is_file))
+            self._add(option, Spelling(option))
+            if option.is_secret:
+                self._add(option.file_form(), Spelling(option, is_file=True))
 
-    def _add(self, option: Option, name: str, spelling: Spelling) -> None:
-        prefix, flag_prefix = option.names.prefix, option.names.flag_prefix
-        if not option.declared.is_argument:
-            self._claim(self.flags, "--" + _join(flag_prefix, name).replace("_", "-"), spelling)
-        self._claim(self.variables, env_name(_join(prefix, name)), spelling)
-        table = prefix.replace("-", "_")
-        self._claim(self.keys, f"{table}.{name}" if table else name, spelling)
+    def _add(self, named: Option, spelling: Spelling) -> None:
+        for taken, names in (
+            (self.flags, named.flags),
+            (self.variables, named.variables),
+            (self.keys, named.keys),
+        ):
+            for name in names:
+                self._claim(taken, name, spelling)
 
     @staticmethod
     def _claim(taken: dict[str, Spelling], name: str, spelling: Spelling) -> None:
@@ -108,20 +162,29 @@ class Vocabulary:
             raise ValueError(f"{name!r} names both {other.option.path} and {spelling.option.path}")
 
 
-@dataclasses.dataclass(frozen=True)
 class KnownNames:
-    """Variables and TOML keys that some command understands, though perhaps not this one."""
+    """Variables and TOML keys that some command understands, though perhaps not this one.
 
-    variables: frozenset[str]
-    keys: frozenset[str]
+    One file or environment serves all commands. They are asked for their names only when the
+    command that runs does not know one, because that loads the settings of all.
+    """
 
-    @classmethod
-    def of(cls, *vocabularies: Vocabulary) -> "KnownNames":
-        """Unite the names of several commands: one file or environment serves them all."""
-        return cls(
-            frozenset().union(*(vocabulary.variables for vocabulary in vocabularies)),
-            frozenset().union(*(vocabulary.keys for vocabulary in vocabularies)),
-        )
+    def __init__(self, settings: Callable[[], Iterable[type]]) -> None:
+        self._settings = settings
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """Return the names of all variables."""
+        return frozenset().union(*(vocabulary.variables for vocabulary in self._vocabularies))
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """Return all keys of a TOML file, such as `kafka.topic`."""
+        return frozenset().union(*(vocabulary.keys for vocabulary in self._vocabularies))
+
+    @cached_property
+    def _vocabularies(self) -> list[Vocabulary]:
+        return [Vocabulary(options_of(settings)) for settings in self._settings()]
 
     @property
     def tables(self) -> set[str]:
@@ -131,12 +194,14 @@ class KnownNames:
 
 def options_of(settings: type) -> tuple[Option, ...]:
     """Return every option of a composed settings class, in declaration order."""
+    return _options_of(settings)
+
+
+@cache
+def _options_of(settings: Hashable) -> tuple[Option, ...]:
+    # A command asks five times while it starts, and resolving annotations takes a while.
+    assert isinstance(settings, type)
     return tuple(_walk(settings, (), GroupDeclaration()))
-
-
-def env_name(name: str) -> str:
-    """Return the environment variable of an option name."""
-    return ENV_PREFIX + name.upper().replace("-", "_")
 
 
 def snake_case(name: str) -> str:
@@ -161,13 +226,6 @@ def _walk(settings: type, path: tuple[str, ...], names: GroupDeclaration) -> Ite
                 declared=Declaration.of(field),
                 names=names,
             )
-
-
-def _names(option: Option) -> Iterator[tuple[str, bool]]:
-    for name in (option.field, *option.declared.aliases):
-        yield name, False
-        if option.is_secret:
-            yield f"{name}_file", True
 
 
 def _join(prefix: str, name: str) -> str:

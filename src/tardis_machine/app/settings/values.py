@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -28,6 +28,8 @@ _SIZE = re.compile(r"([\d_.]+)\s*([A-Za-z]*)")
 def read_value(option: Option, raw: object) -> Any:
     """Return the value that `raw` gives an option; ValueError says what it must be."""
     if option.declared.parse is not None:
+        if isinstance(raw, dict) and get_origin(option.annotation) in (dict, Mapping):
+            return dict(_flat_entries(raw))
         return option.declared.parse(_as_text(raw))
     if raw == "" and option.is_optional and option.annotation in (Path, Secret):
         return None
@@ -161,6 +163,15 @@ def _read_map(option: Option, raw: object) -> dict[str, str]:
     if not isinstance(raw, dict):
         raise ValueError(f"{option.name} must be key:value entries or a table.")
     return {key: _as_text(value) for key, value in raw.items()}
+
+
+def _flat_entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the entries of a table; TOML reads the dots of a bare key as tables in tables."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat_entries(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", _as_text(value)
 
 
 def _read_pairs(option: Option, entries: list[str]) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from tardis_machine.app.settings.lake_commands import LakeCheckSettings
 from tardis_machine.cli.commands import ExitCode
+from tardis_machine.cli.lake.existing import existing_tables
 from tardis_machine.lake.query.quality import Finding, check_lake
 
 
 def run(settings: LakeCheckSettings) -> int:
     """Print what every check found; fail when a table is wrong."""
+    existing_tables(settings.lake.root)
     findings = check_lake(settings.lake.root, settings.check.grace_seconds)
     for finding in findings:
         _show(finding)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from tardis_machine.app.settings.lake_commands import LakeQuerySettings
+from tardis_machine.lake.query.delta import read_as_of
 from tardis_machine.lake.query.sql import Query
 from tardis_machine.model.errors import SettingsError
 
@@ -12,7 +13,7 @@ def run(settings: LakeQuerySettings) -> int:
     """Print the answer, or write it to a file."""
     options = settings.query
     _check_folder(options.output)
-    query = Query(settings.lake.root, options.sql)
+    query = Query(settings.lake.root, options.sql, read_as_of(options.as_of))
     if options.format == "parquet":
         if options.output is None:
             raise SettingsError("--format parquet requires a file: set --output FILE.")

@@ -4,13 +4,13 @@ from rich.console import Console
 from rich.table import Table
 
 from tardis_machine.app.settings.lake_commands import LakeCommandSettings
-from tardis_machine.lake.query.inventory import list_tables
+from tardis_machine.cli.lake.existing import existing_tables
 
 
 def run(settings: LakeCommandSettings) -> int:
     """Print rows, files, size and freshness of every table."""
     shown = Table("table", "rows", "files", "MB", "version", "changed (UTC)")
-    for state in list_tables(settings.lake.root):
+    for state in existing_tables(settings.lake.root):
         shown.add_row(
             state.name,
             f"{state.rows:,}",

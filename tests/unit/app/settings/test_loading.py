@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tardis_machine.app.settings.loading import Loaded, load_settings, settings_from
-from tardis_machine.app.settings.options import KnownNames, Vocabulary, options_of
+from tardis_machine.app.settings.options import KnownNames
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.model.settings import REQUIRED, Secret, argument, group, option
 
@@ -18,12 +18,20 @@ class Kafka:
     topic: str | None = option(None, "Topic.")
     acks: int = option(1, "Acks.", minimum=-1, maximum=1)
     password: Secret | None = option(None, "Password.")
+    user: str | None = option(None, "User.")
     ssl: bool = option(default=False, help="Use TLS.")
     idempotent: bool = option(default=True, help="Idempotent producer.")
 
     def __post_init__(self) -> None:
-        if self.brokers and not self.topic:
-            raise SettingsError("kafka-topic is required when kafka-brokers is set.")
+        checks = {
+            "kafka-topic is required when kafka-brokers is set.": self.brokers and not self.topic,
+            "kafka-brokers must be host:port.": "nowhere" in self.brokers,
+            "kafka-user requires kafka-password.": self.user and not self.password,
+            "kafka-password must not be unread.": self.password == Secret("unread"),
+        }
+        problems = [text for text, is_wrong in checks.items() if is_wrong]
+        if problems:
+            raise SettingsError(*problems)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +43,10 @@ class Root:
     debug: bool = option(default=False, help="Debug.", only_true_is_on=True)
     proxy: str | None = option(None, "Proxy.", fallback_env="HTTP_PROXY")
     kafka: Kafka = group(Kafka, "kafka")
+
+    def __post_init__(self) -> None:
+        if self.kafka.brokers and self.debug:
+            raise SettingsError("kafka-brokers must not be given together with debug.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +180,7 @@ def test_unknown_key_of_a_file_is_refused_with_file_and_nearest(tmp_path: Path) 
 def test_key_of_another_command_is_ignored(tmp_path: Path) -> None:
     config = tmp_path / "machine.toml"
     config.write_text("out = 'x'\nport = 5\n")
-    known = KnownNames.of(Vocabulary(options_of(Root)), Vocabulary(options_of(Convert)))
+    known = KnownNames(lambda: [Root, Convert])
     loaded = load_settings(Root, ["--config", str(config)], {"TM_OUT": "y"}, known)
     assert loaded.settings.port == 5
 
@@ -199,10 +211,39 @@ def test_checks_across_fields_are_reported() -> None:
     ]
 
 
-def test_checks_across_fields_wait_until_each_field_is_sound() -> None:
+def test_unreadable_value_does_not_hide_the_other_mistakes_of_its_class() -> None:
     problems = problems_of(["--kafka-brokers", "a:1", "--kafka-acks", "9"])
+    assert problems == [
+        "kafka-acks must be an integer between -1 and 1. Got '9' from --kafka-acks.",
+        "kafka-topic is required when kafka-brokers is set.",
+    ]
+
+
+def test_value_that_was_given_but_not_read_counts_as_given() -> None:
+    problems = problems_of(["--kafka-brokers", "[", "--kafka-password-file", "absent"])
+    assert len(problems) == 3
+    assert problems[2] == "kafka-topic is required when kafka-brokers is set."
+
+
+def test_checks_say_nothing_about_an_option_that_was_not_read() -> None:
+    problems = problems_of(["--kafka-user", "u", "--kafka-password-file", "absent"])
     assert len(problems) == 1
-    assert "kafka-acks" in problems[0]
+    assert "cannot be read" in problems[0]
+
+
+def test_unread_option_whose_name_is_a_common_word_hides_nothing_of_other_classes() -> None:
+    problems = problems_of(["--port", "many", "--kafka-brokers", "nowhere", "--kafka-topic", "t"])
+    assert problems == [
+        "port must be an integer. Got 'many' from --port.",
+        "kafka-brokers must be host:port.",
+    ]
+
+
+def test_mistake_in_a_class_does_not_hide_those_of_the_class_around_it() -> None:
+    assert problems_of(["--kafka-brokers", "a:1", "--port", "80", "--debug"]) == [
+        "kafka-topic is required when kafka-brokers is set.",
+        "kafka-brokers must not be given together with debug.",
+    ]
 
 
 def test_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
@@ -220,10 +261,10 @@ def test_secret_as_text_and_as_file_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_missing_secret_file_is_named() -> None:
-    problem = problems_of(["--kafka-password-file", "absent.txt"])[0]
-    assert "--kafka-password-file" in problem
-    assert "absent.txt" in problem
+def test_missing_secret_file_is_reported_under_its_option() -> None:
+    assert problems_of(["--kafka-password-file", "absent.txt"]) == [
+        "--kafka-password-file: the file that it names cannot be read: No such file or directory."
+    ]
 
 
 def test_secret_shows_nowhere() -> None:

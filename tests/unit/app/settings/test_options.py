@@ -62,7 +62,7 @@ def test_two_options_with_one_name_are_refused() -> None:
 
 
 def test_known_names_unite_commands() -> None:
-    known = KnownNames.of(Vocabulary(options_of(Root)), Vocabulary(options_of(Job)))
+    known = KnownNames(lambda: [Root, Job])
     assert {"TM_PORT", "TM_OUT"} <= known.variables
     assert known.tables == {"event_hubs", "simulate"}
 

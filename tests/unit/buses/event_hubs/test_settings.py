@@ -10,7 +10,7 @@ import pytest
 from azure.eventhub import TransportType
 
 from tardis_machine.app.settings.loading import load_settings
-from tardis_machine.buses.carriers import carrier
+from tardis_machine.buses.carriers import as_kafka, carrier
 from tardis_machine.buses.event_hubs.client import make_credential, within
 from tardis_machine.buses.event_hubs.connections import client_options, make_connections
 from tardis_machine.buses.event_hubs.settings import EventHubsSettings
@@ -75,7 +75,15 @@ def test_nothing_given_is_off_and_valid() -> None:
         ),
         (
             {"transport": "kafka", "custom_endpoint": "x"},
-            "event-hubs-custom-endpoint has no effect with event-hubs-transport=kafka; remove it.",
+            "event-hubs-custom-endpoint must be host:port with event-hubs-transport=kafka.",
+        ),
+        (
+            {"transport": "kafka", "proxy": Secret("http://proxy")},
+            "event-hubs-proxy has no effect with event-hubs-transport=kafka; remove it.",
+        ),
+        (
+            {"transport": "kafka", "max_record_bytes": 500},
+            "event-hubs-max-record-bytes must be at least 1000 with event-hubs-transport=kafka.",
         ),
         (
             {"transport": "kafka", "connection_string": None, "namespace": "n.x"},
@@ -171,6 +179,30 @@ def test_kafka_transport_is_carried_by_the_kafka_sink() -> None:
     assert carried.static_headers == {"env": "test"}
     assert isinstance(make_sink(settings, EventBusSettings()), KafkaSink)
     assert list(missing_client(settings)) == []
+
+
+def test_kafka_transport_may_go_to_another_endpoint() -> None:
+    settings = EventHubsSettings(**ON, transport="kafka", custom_endpoint="gateway:19093")
+    assert as_kafka(settings).brokers == ("gateway:19093",)
+    # Reading is always by AMQP, for which that endpoint is none.
+    assert "custom_endpoint_address" not in client_options(settings, make_connections(settings))
+
+
+def test_emulator_is_reached_without_tls_at_its_own_port() -> None:
+    string = STRING.replace("ns.servicebus.windows.net", "localhost:5672")
+    options = {**ON, "connection_string": Secret(f"{string};UseDevelopmentEmulator=true;")}
+    carried = as_kafka(EventHubsSettings(**options, transport="kafka"))
+    assert (carried.brokers, carried.protocol) == (("localhost:9092",), "sasl_plaintext")
+
+
+def test_limits_of_the_service_hold_by_kafka() -> None:
+    carried = as_kafka(EventHubsSettings(**ON, transport="kafka"))
+    assert (carried.max_batch_bytes, carried.max_record_bytes) == (1_000_000, 1_000_000)
+    options = {"max_batch_bytes": 9_000_000, "max_record_bytes": 5000, "max_in_flight": 60}
+    carried = as_kafka(EventHubsSettings(**ON, transport="kafka", **options))
+    assert (carried.max_batch_bytes, carried.max_record_bytes) == (1_000_000, 5000)
+    assert (carried.requests_in_flight, carried.compression) == (5, "none")
+    assert int(carried.config["connections.max.idle.ms"]) < 240_000
 
 
 class WithoutClient(EventHubsSettings):

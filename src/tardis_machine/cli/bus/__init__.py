@@ -1,0 +1,1 @@
+"""`tardis-machine bus`: what waits on disk for event buses, one file per command."""

@@ -1,0 +1,200 @@
+"""Clients that ask for a replay and then read nothing, and what that costs the others.
+
+`python -m tests.soak.stalled [connections]` prints the figures for both ports.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import resource
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+
+from tardis_machine.sources.simulator import SimulatorSettings, simulate
+from tests.servers.ports import free_ports
+from tests.soak.test_replay import answer, process
+
+CONNECTIONS = 2000
+MINUTES = 3
+HOLD_SECONDS = float(os.environ.get("TM_STALL_SECONDS", "20"))
+LEAVE_SECONDS = float(os.environ.get("TM_LEAVE_SECONDS", "60"))
+OTHERS_SECONDS = 0.2
+WARM_UP_SECONDS = 2.0
+TIMEOUT_SECONDS = 300
+OPTIONS = {
+    "exchange": "bitmex",
+    "from": "2024-03-01",
+    "to": f"2024-03-01T00:{MINUTES:02d}",
+    "dataTypes": ["trade", "book_change"],
+}
+SHORT = {**OPTIONS, "symbols": ["XBTUSD"], "dataTypes": ["trade"]}
+
+
+@dataclass
+class Figures:
+    """What was measured on one port."""
+
+    port: str
+    idle_mb: float = 0.0
+    peak_mb: float = 0.0
+    left_mb: float = 0.0
+    statuses: Counter[str] = field(default_factory=Counter)
+    first_byte_seconds: list[float] = field(default_factory=list)
+    refused_seconds: list[float] = field(default_factory=list)
+
+    @property
+    def served(self) -> int:
+        """Return how many of the stalled clients were served."""
+        return self.statuses["200"] + self.statuses["101"]
+
+    @property
+    def refused(self) -> int:
+        """Return how many were asked to come again."""
+        return self.statuses["503"]
+
+    def p99_seconds(self) -> float:
+        """Return the first byte of other clients, refusals included, that 99 % get sooner."""
+        times = sorted(self.first_byte_seconds + self.refused_seconds)
+        return times[int(len(times) * 0.99)] if times else float("inf")
+
+    def report(self) -> str:
+        """Describe the figures in one line."""
+        return (
+            f"{self.port}: {self.served} served, {self.refused} refused, others {self.statuses}; "
+            f"memory {self.idle_mb:.0f} MB idle, {self.peak_mb:.0f} at most, {self.left_mb:.0f} "
+            f"after they left; first byte of other clients p99 {self.p99_seconds():.2f} s "
+            f"({len(self.first_byte_seconds)} served, {len(self.refused_seconds)} refused)"
+        )
+
+
+def head(target: str, *, upgrade: bool) -> bytes:
+    """Write the request of a client."""
+    lines = [f"GET {target} HTTP/1.1", "Host: localhost"]
+    if upgrade:
+        key = base64.b64encode(os.urandom(16)).decode()
+        lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13"]
+        lines += [f"Sec-WebSocket-Key: {key}"]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def ask(port: int, request: bytes) -> tuple[socket.socket, str]:
+    """Send a request and wait for its status; the rest stays unread."""
+    loop = asyncio.get_running_loop()
+    peer = socket.socket()
+    # Small, so that little fits between the two ends.
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.setblocking(False)
+    async with asyncio.timeout(TIMEOUT_SECONDS):
+        await loop.sock_connect(peer, ("127.0.0.1", port))
+        await loop.sock_sendall(peer, request)
+        status = await loop.sock_recv(peer, 12)
+    return peer, status[9:].decode()
+
+
+async def stall(port: int, request: bytes, figures: Figures, peers: list[socket.socket]) -> None:
+    """Be a client that reads its status and nothing more."""
+    try:
+        peer, status = await ask(port, request)
+    except (OSError, TimeoutError) as error:
+        figures.statuses[type(error).__name__] += 1
+        return
+    figures.statuses[status] += 1
+    peers.append(peer)
+
+
+async def be_others(port: int, request: bytes, figures: Figures) -> None:
+    """Ask for little, again and again, and note when the first byte came."""
+    while True:
+        started = time.monotonic()
+        peer, status = await ask(port, request)
+        taken = time.monotonic() - started
+        times = figures.refused_seconds if status == "503" else figures.first_byte_seconds
+        times.append(taken)
+        peer.close()
+        await asyncio.sleep(OTHERS_SECONDS)
+
+
+def memory_mb(pid: int) -> float:
+    """Return the resident memory of a process."""
+    return float(psutil.Process(pid).memory_info().rss) / 1e6
+
+
+async def watch(pid: int, figures: Figures) -> None:
+    """Note the most memory that is ever used."""
+    while True:
+        figures.peak_mb = max(figures.peak_mb, memory_mb(pid))
+        await asyncio.sleep(0.2)
+
+
+async def measure(pid: int, port: int, connections: int, *, upgrade: bool) -> Figures:
+    """Let clients stall on one port while others ask on the HTTP port."""
+    path = "/ws-replay-normalized" if upgrade else "/replay-normalized"
+    request = head(f"{path}?options={quote(json.dumps(OPTIONS))}", upgrade=upgrade)
+    short = head(f"/replay-normalized?options={quote(json.dumps(SHORT))}", upgrade=False)
+    # The first replay loads what all need.
+    (await ask(port + upgrade, request))[0].close()
+    await asyncio.sleep(WARM_UP_SECONDS)
+    figures, peers = Figures("WebSocket" if upgrade else "HTTP", memory_mb(pid)), []
+    async with asyncio.TaskGroup() as tasks:
+        watching = [
+            tasks.create_task(watch(pid, figures)),
+            tasks.create_task(be_others(port, short, figures)),
+        ]
+        await asyncio.gather(
+            *(stall(port + upgrade, request, figures, peers) for _ in range(connections))
+        )
+        await asyncio.sleep(HOLD_SECONDS)
+        for peer in peers:
+            peer.close()
+        await asyncio.sleep(LEAVE_SECONDS)
+        for task in watching:
+            task.cancel()
+    figures.left_mb = memory_mb(pid)
+    return figures
+
+
+@asynccontextmanager
+async def serving(folder: Path, *options: str) -> AsyncIterator[tuple[int, int]]:
+    """Run a server over simulated data; yield its process id and its port."""
+    simulate(
+        SimulatorSettings(
+            out=folder / "cache", minutes=MINUTES, seed=7, exchanges=("bitmex",), rate=200
+        )
+    )
+    port = free_ports()
+    command = [sys.executable, "-m", "tardis_machine", "--port", str(port), "--offline"]
+    command += ["--cache-dir", str(folder / "cache"), *options]
+    with process(command, folder / "server.log") as server:
+        await answer(f"http://127.0.0.1:{port}/health-check")
+        yield server.pid, port
+
+
+async def run(folder: Path, connections: int) -> list[Figures]:
+    """Measure both ports of one server."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    async with serving(folder) as (pid, port):
+        return [await measure(pid, port, connections, upgrade=upgrade) for upgrade in (False, True)]
+
+
+def main() -> None:
+    """Print the figures."""
+    connections = int(sys.argv[1]) if len(sys.argv) > 1 else CONNECTIONS
+    with tempfile.TemporaryDirectory() as folder:
+        for figures in asyncio.run(run(Path(folder), connections)):
+            print(figures.report())  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -66,8 +66,12 @@ class Port:
     def _tls_options(self) -> dict[str, Any]:
         if self._tls is None:
             return {}
-        seconds = self._settings.request_timeout_seconds
-        return {"ssl": self._tls, "ssl_handshake_timeout": seconds}
+        return {
+            "ssl": self._tls,
+            "ssl_handshake_timeout": self._settings.request_timeout_seconds,
+            # What is queued when the response ends is lost after this time.
+            "ssl_shutdown_timeout": self._settings.slow_client_seconds,
+        }
 
     @property
     def _server(self) -> web.Server:

@@ -13,8 +13,8 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import Clock
 from tardis_machine.server.guards.admission import Admission
-from tardis_machine.server.guards.connections import limit_unsent
 from tardis_machine.server.guards.limits import check_levels, check_normalized_size
+from tardis_machine.server.guards.sockets import limit_unsent
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.session.contents import plan_contents
 from tardis_machine.session.context import SessionContext
@@ -101,8 +101,8 @@ class Services:
 
     async def begin(self, request: web.Request) -> None:
         """Wait for the turn of an admitted request."""
-        if self.admission.is_crowded:
-            limit_unsent(request)
+        if self.admission.is_crowded and request.transport is not None:
+            limit_unsent(request.transport)
         await self.session.source.turns.wait()
 
     def plan(self, requests: Sequence[NormalizedReplayRequest]) -> NormalizedPlan:

@@ -4,7 +4,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
@@ -13,6 +13,7 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import Clock
 from tardis_machine.server.guards.admission import Admission
+from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.limits import check_levels, check_normalized_size
 from tardis_machine.server.guards.sockets import limit_unsent
 from tardis_machine.server.settings import ServerSettings
@@ -66,6 +67,7 @@ class Services:
     metrics: Metrics
     started_us: int
     admission: Admission
+    arrivals: Arrivals = field(default_factory=Arrivals)
     publisher: PublisherClient | None = None
     """Takes a copy of normalized streams; None: nothing is published."""
 

@@ -6,6 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from tardis_machine.model.texts import shortened
+from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.masking import MaskedFrames
 from tardis_machine.server.guards.sockets import limit_silence
 from tardis_machine.server.settings import ServerSettings
@@ -32,6 +33,7 @@ class Connection(web.RequestHandler):
         server: web.Server,
         settings: ServerSettings,
         metrics: ServerMetrics,
+        arrivals: Arrivals,
         *,
         loop: asyncio.AbstractEventLoop,
         **options: Any,
@@ -39,6 +41,7 @@ class Connection(web.RequestHandler):
         super().__init__(server, loop=loop, keepalive_timeout=KEEP_ALIVE_SECONDS, **options)
         self._settings = settings
         self._metrics = metrics
+        self._arrival = arrivals.begin()
         self._first_request: asyncio.TimerHandle | None = None
         self._half_closed: asyncio.TimerHandle | None = None
         self._is_websocket = False
@@ -58,7 +61,16 @@ class Connection(web.RequestHandler):
             if timer is not None:
                 timer.cancel()
         self._request = None
+        self._arrival.clear()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived, unless unfinished requests are too much already."""
+        if self._is_websocket or self._arrival.add(len(data)):
+            super().data_received(data)
+        else:
+            self._metrics.busy_refusals.inc()
+            self.force_close()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer a client that has closed its side before the answer began."""
@@ -95,9 +107,15 @@ class Connection(web.RequestHandler):
     def request_arrived(self, request: web.BaseRequest) -> None:
         """Stop waiting for the first request."""
         self._request = request
+        if not request.body_exists:
+            self.request_complete()
         if self._first_request is not None:
             self._first_request.cancel()
             self._first_request = None
+
+    def request_complete(self) -> None:
+        """Count what arrives from now on as the next request."""
+        self._arrival.clear()
 
     def _leave(self) -> None:
         if self._request is None or self._request.writer.output_size == 0:
@@ -108,3 +126,9 @@ def note_arrival(request: web.Request) -> None:
     """Tell the connection of a request that it has arrived."""
     if isinstance(request.protocol, Connection):
         request.protocol.request_arrived(request)
+
+
+def note_completion(request: web.Request) -> None:
+    """Tell the connection of a request that its body has arrived."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.request_complete()

@@ -75,3 +75,40 @@ async def test_every_entry_takes_its_part_of_the_budget(client: Client) -> None:
     assert received.reason.startswith("The server is busy")
     # Nothing of the refused ones is still counted.
     assert (await client.get("/replay-normalized", entries[:3]))[0] == 200
+
+
+SYMBOLS = [f"S{number}" for number in range(350)]
+"""As much as four streams."""
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("/replay", {**RAW, "filters": [{"channel": "trade", "symbols": SYMBOLS}]}),
+        ("/replay-normalized", {**NORMALIZED, "symbols": SYMBOLS}),
+        ("/replay-normalized", {**NORMALIZED, "symbols": ["x" * 250_000]}),
+    ],
+)
+async def test_large_request_takes_several_parts_of_the_budget(
+    client: Client, path: str, options: dict[str, Any]
+) -> None:
+    assert (await client.get(path, options))[0] == 503
+    url = client.machine.http_url + path
+    async with client.session.post(url, data=json.dumps(options)) as response:
+        assert response.status == 503
+    assert (await client.get(path, {**options, "to": FROM, "symbols": ["A"], "filters": []}))[
+        0
+    ] == 200
+
+
+async def test_large_websocket_requests_take_several_parts_of_the_budget(client: Client) -> None:
+    subscribe = {"op": "subscribe", "args": [f"trade:{name}" for name in SYMBOLS]}
+    live = {"exchange": "bitmex", "symbols": SYMBOLS, "dataTypes": ["trade"]}
+    for received in (
+        await client.websocket("/ws-replay-normalized", options={**NORMALIZED, "symbols": SYMBOLS}),
+        await client.websocket("/ws-replay", subscribe, **RAW),
+        await client.websocket("/ws-stream-normalized", options=live),
+        await client.websocket("/ws-stream-normalized", options=[{**live, "symbols": ["A"]}] * 4),
+    ):
+        assert received.code == 1013
+        assert received.reason.startswith("The server is busy")

@@ -84,6 +84,23 @@ class TestSmallLimits:
         assert received.code == 1011
         assert "3 entries, at most 2" in received.reason
 
+    @pytest.mark.parametrize(
+        ("changes", "count", "words"),
+        [
+            ({}, 3, "3 entries, at most 2"),
+            ({"dataTypes": ["trade"] * 4}, 1, "4 data types in one entry, at most 3"),
+            ({"symbols": ["A", "B", "C"]}, 2, "6 symbols, at most 4"),
+            ({"dataTypes": ["book_snapshot_51_1s"]}, 1, "51 levels of snapshots, at most 50"),
+        ],
+    )
+    async def test_live_stream_is_refused_too(
+        self, client: Client, changes: dict[str, Any], count: int, words: str
+    ) -> None:
+        entry = {"exchange": "bitmex", "symbols": ["XBTUSD"], "dataTypes": ["trade"], **changes}
+        received = await client.websocket("/ws-stream-normalized", options=[entry] * count)
+        assert received.code == 1011
+        assert words in received.reason
+
     async def test_request_at_the_limits_is_served(self, client: Client) -> None:
         options = [
             {**NORMALIZED, "symbols": ["XBTUSD", "ETHUSD"], "dataTypes": ["trade", "quote"]},

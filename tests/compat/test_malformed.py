@@ -78,6 +78,7 @@ async def answer(client: Client, request: bytes, *, half_close: bool = False) ->
         b"GET / HTTP/9.9\r\n\r\n",
         b"GET /replay HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n",
         b"GET /replay HTTP/1.1\r\n" + b"a" * 3_000_000 + b": b\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nA: " + b"b" * 20_000 + b"\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )

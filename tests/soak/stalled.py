@@ -1,6 +1,7 @@
 """Clients that ask for a replay and then read nothing, and what that costs the others.
 
-`python -m tests.soak.stalled [connections]` prints the figures for both ports.
+`python -m tests.soak.stalled [connections]` lets three crowds of them come to one server, and
+prints the figures of each with the load of the machine, on which they depend, and the targets.
 """
 
 import asyncio
@@ -26,6 +27,10 @@ from tests.servers.ports import free_ports
 from tests.soak.test_replay import answer, process
 
 CONNECTIONS = 2000
+TARGETS = (
+    "targets: at least 500 served, the rest refused, 600 MB at most, within 10 % a minute after "
+    "they left, p99 1 s on a machine with nothing else to do"
+)
 MINUTES = 3
 HOLD_SECONDS = float(os.environ.get("TM_STALL_SECONDS", "20"))
 LEAVE_SECONDS = float(os.environ.get("TM_LEAVE_SECONDS", "60"))
@@ -49,6 +54,10 @@ class Figures:
     idle_mb: float = 0.0
     peak_mb: float = 0.0
     left_mb: float = 0.0
+    load: tuple[float, float] = (0.0, 0.0)
+    """Processes that wanted to run, in the last minute, before the crowd came and after it left."""
+
+    server_cpu_seconds: float = 0.0
     statuses: Counter[str] = field(default_factory=Counter)
     first_byte_seconds: list[float] = field(default_factory=list)
     refused_seconds: list[float] = field(default_factory=list)
@@ -68,13 +77,20 @@ class Figures:
         times = sorted(self.first_byte_seconds + self.refused_seconds)
         return times[int(len(times) * 0.99)] if times else float("inf")
 
+    @property
+    def growth_percent(self) -> float:
+        """Return how much more memory there is than before the crowd."""
+        return 100 * (self.left_mb / self.idle_mb - 1)
+
     def report(self) -> str:
         """Describe the figures in one line."""
         return (
-            f"{self.port}: {self.served} served, {self.refused} refused, others {self.statuses}; "
+            f"{self.port}: {self.served} served, {self.refused} refused, {dict(self.statuses)}; "
             f"memory {self.idle_mb:.0f} MB idle, {self.peak_mb:.0f} at most, {self.left_mb:.0f} "
-            f"after they left; first byte of other clients p99 {self.p99_seconds():.2f} s "
-            f"({len(self.first_byte_seconds)} served, {len(self.refused_seconds)} refused)"
+            f"after they left ({self.growth_percent:+.0f} %); first byte of other clients p99 "
+            f"{self.p99_seconds():.2f} s ({len(self.first_byte_seconds)} served, "
+            f"{len(self.refused_seconds)} refused); {self.server_cpu_seconds:.0f} s CPU of the "
+            f"server; load {self.load[0]:.1f} to {self.load[1]:.1f} on {os.cpu_count()} cores"
         )
 
 
@@ -130,6 +146,12 @@ def memory_mb(pid: int) -> float:
     return float(psutil.Process(pid).memory_info().rss) / 1e6
 
 
+def server_cpu_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
 async def watch(pid: int, figures: Figures) -> None:
     """Note the most memory that is ever used."""
     while True:
@@ -146,6 +168,7 @@ async def measure(pid: int, port: int, connections: int, *, upgrade: bool) -> Fi
     (await ask(port + upgrade, request))[0].close()
     await asyncio.sleep(WARM_UP_SECONDS)
     figures, peers = Figures("WebSocket" if upgrade else "HTTP", memory_mb(pid)), []
+    load, cpu_seconds = os.getloadavg()[0], server_cpu_seconds(pid)
     async with asyncio.TaskGroup() as tasks:
         watching = [
             tasks.create_task(watch(pid, figures)),
@@ -161,6 +184,8 @@ async def measure(pid: int, port: int, connections: int, *, upgrade: bool) -> Fi
         for task in watching:
             task.cancel()
     figures.left_mb = memory_mb(pid)
+    figures.load = load, os.getloadavg()[0]
+    figures.server_cpu_seconds = server_cpu_seconds(pid) - cpu_seconds
     return figures
 
 
@@ -181,11 +206,14 @@ async def serving(folder: Path, *options: str) -> AsyncIterator[tuple[int, int]]
 
 
 async def run(folder: Path, connections: int) -> list[Figures]:
-    """Measure both ports of one server."""
+    """Measure both ports of one server, and the first one again when it has seen a crowd."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     async with serving(folder) as (pid, port):
-        return [await measure(pid, port, connections, upgrade=upgrade) for upgrade in (False, True)]
+        return [
+            await measure(pid, port, connections, upgrade=upgrade)
+            for upgrade in (False, True, False)
+        ]
 
 
 def main() -> None:
@@ -194,6 +222,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for figures in asyncio.run(run(Path(folder), connections)):
             print(figures.report())  # noqa: T201
+    print(TARGETS)  # noqa: T201
 
 
 if __name__ == "__main__":

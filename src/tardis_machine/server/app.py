@@ -10,6 +10,7 @@ from tardis_machine.server import http, status, ws
 from tardis_machine.server.guards.access import Access, allow_page
 from tardis_machine.server.guards.admission import ServerBusyError, busy_response
 from tardis_machine.server.guards.connections import note_arrival
+from tardis_machine.server.guards.limits import streams_of
 from tardis_machine.server.native import ReplaySessions
 from tardis_machine.server.services import Services
 from tardis_machine.server.websocket import Handler, WebSocket, WebSocketRefusedError
@@ -52,7 +53,7 @@ def ws_application(services: Services) -> web.Application:
             return refusal
         handler = handlers.get(request.path.lower(), _unknown_path)
         try:
-            with services.admission.admit():
+            with services.admission.admit(streams_of(size_bytes=len(request.raw_path))):
                 await services.begin(request)
                 return await _serve_websocket(request, services, handler)
         except ServerBusyError as error:

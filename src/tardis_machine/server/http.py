@@ -12,7 +12,14 @@ from tardis_machine.model.errors import TardisMachineError, UpstreamStatusError
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.admission import ServerBusyError, busy_response
 from tardis_machine.server.guards.bodies import BodyError, read_body
-from tardis_machine.server.guards.limits import RequestTooLargeError, check_raw_size
+from tardis_machine.server.guards.connections import note_completion
+from tardis_machine.server.guards.limits import (
+    RequestTooLargeError,
+    check_raw_size,
+    raw_symbols_of,
+    streams_of,
+    symbols_of,
+)
 from tardis_machine.server.options import (
     OptionsError,
     parse_normalized_options,
@@ -62,13 +69,18 @@ async def raw_chunks(
     """Yield the body of a raw response."""
     request = parse_raw_options(options)
     check_raw_size(request, services.settings)
+    streams = streams_of(symbols=raw_symbols_of(request), size_bytes=len(options or b""))
     plan = plan_raw(request)
+    # What has a name here is held for as long as the client takes.
+    del options, request
     async with aclosing(client_lines(plan, services.session)) as chunks:
-        with services.meter("/replay", [plan.exchange.id]) as meter:
+        with (
+            services.admission.admit_more(streams),
+            services.meter("/replay", [plan.exchange.id]) as meter,
+        ):
             async for lines in chunks:
                 body = http_lines(lines)
                 meter.sent(len(lines), len(body))
-                # What has a name here is held while the client reads nothing.
                 lines.clear()
                 handed_over = [body]
                 del body
@@ -79,11 +91,16 @@ async def normalized_chunks(
     options: str | bytes | None, services: Services, warnings: list[str]
 ) -> Chunks:
     """Yield the body of a normalized response; what is doubtful about it goes to `warnings`."""
-    plan = services.plan(parse_normalized_options(options))
+    requests = parse_normalized_options(options)
+    plan = services.plan(requests)
+    streams = streams_of(
+        entries=len(plan.entries), symbols=symbols_of(requests), size_bytes=len(options or b"")
+    )
+    del options, requests
     warnings += [f"unknown data type {name} ignored" for name in plan.ignored_types]
     warnings += [f"data type {name} asks for nothing" for name in plan.empty_types]
     with (
-        services.admission.admit_more(len(plan.entries)),
+        services.admission.admit_more(streams),
         services.meter(NORMALIZED_ROUTE, plan.exchanges) as meter,
     ):
         copy = services.copy(plan, "http", NORMALIZED_ROUTE)
@@ -107,16 +124,21 @@ async def _answer(
 ) -> web.StreamResponse:
     """Answer the `options` parameter, or the body of a POST."""
     try:
-        with services.admission.admit():
+        with services.admission.admit(streams_of(size_bytes=len(request.raw_path))):
             await services.begin(request)
-            options: str | bytes | None = request.query.get("options")
-            if request.method == "POST":
-                options = await read_body(request, services.settings)
             warnings: list[str] = []
-            chunks = chunks_of(options, services, warnings)
+            chunks = chunks_of(await _options(request, services), services, warnings)
             return await _respond(request, chunks, services, warnings)
     except (BodyError, ServerBusyError) as error:
         return error_response(error)
+
+
+async def _options(request: web.Request, services: Services) -> str | bytes | None:
+    if request.method != "POST":
+        return request.query.get("options")
+    body = await read_body(request, services.settings)
+    note_completion(request)
+    return body
 
 
 async def _respond(

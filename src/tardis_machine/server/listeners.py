@@ -17,6 +17,9 @@ SHUTDOWN_SECONDS = 1.0
 
 BACKLOG = 1024
 
+MAX_FIELD_BYTES = 16 * 1024
+"""The largest header field; a head has up to 128 of them, and only its first line has options."""
+
 
 class Port:
     """An application and the connections it serves."""
@@ -24,6 +27,7 @@ class Port:
     def __init__(self, application: web.Application, services: Services) -> None:
         self._settings = services.settings
         self._metrics = services.metrics.server
+        self._arrivals = services.arrivals
         self._tls = services.settings.tls_context()
         self._runner = web.AppRunner(
             application, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
@@ -66,8 +70,12 @@ class Port:
     def _tls_options(self) -> dict[str, Any]:
         if self._tls is None:
             return {}
-        seconds = self._settings.request_timeout_seconds
-        return {"ssl": self._tls, "ssl_handshake_timeout": seconds}
+        return {
+            "ssl": self._tls,
+            "ssl_handshake_timeout": self._settings.request_timeout_seconds,
+            # What is queued when the response ends is lost after this time.
+            "ssl_shutdown_timeout": self._settings.slow_client_seconds,
+        }
 
     @property
     def _server(self) -> web.Server:
@@ -75,17 +83,17 @@ class Port:
         return self._runner.server
 
     def _connection(self) -> Connection:
-        limit = self._settings.max_head_bytes
         return Connection(
             self._server,
             self._settings,
             self._metrics,
+            self._arrivals,
             loop=asyncio.get_running_loop(),
             access_log=None,
             # A few bytes may expand to gigabytes; who reads a body decompresses it.
             auto_decompress=False,
-            max_line_size=limit,
-            max_field_size=limit,
+            max_line_size=self._settings.max_head_bytes,
+            max_field_size=MAX_FIELD_BYTES,
         )
 
 

@@ -22,7 +22,7 @@ from tardis_machine.exchanges.versions import format_at, subscribe_readers
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.requests import Filter, ReplayRequest, as_client_wrote
 from tardis_machine.model.time import Clock, parse_instant
-from tardis_machine.server.guards.limits import check_symbols
+from tardis_machine.server.guards.limits import check_symbols, streams_of
 from tardis_machine.server.services import Services
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
@@ -93,6 +93,11 @@ class Member:
                 "No subscriptions received for websocket connection " + self.options_text()
             )
 
+    @property
+    def streams(self) -> int:
+        """Return how many streams this connection counts as."""
+        return streams_of(symbols=self._symbols)
+
     def _add(self, filters: list[Filter]) -> None:
         self._symbols += sum(1 + len(entry.symbols or ()) for entry in filters)
         if self._symbols > self._settings.max_request_symbols:
@@ -148,7 +153,10 @@ class ReplaySession:
             self.has_started = True
             for member in self._members:
                 member.stop_subscribing()
-            await self._replay_members(tuple(self._members))
+            members = tuple(self._members)
+            more = sum(member.streams - 1 for member in members)
+            with self._services.admission.admit(more):
+                await self._replay_members(members)
         except asyncio.CancelledError:
             self._finished.cancel()
             raise

@@ -4,7 +4,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from aiohttp import web
@@ -13,8 +13,9 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.model.requests import NormalizedReplayRequest
 from tardis_machine.model.time import Clock
 from tardis_machine.server.guards.admission import Admission
-from tardis_machine.server.guards.connections import limit_unsent
+from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.limits import check_levels, check_normalized_size
+from tardis_machine.server.guards.sockets import limit_unsent
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.session.contents import plan_contents
 from tardis_machine.session.context import SessionContext
@@ -66,6 +67,7 @@ class Services:
     metrics: Metrics
     started_us: int
     admission: Admission
+    arrivals: Arrivals = field(default_factory=Arrivals)
     publisher: PublisherClient | None = None
     """Takes a copy of normalized streams; None: nothing is published."""
 
@@ -101,8 +103,8 @@ class Services:
 
     async def begin(self, request: web.Request) -> None:
         """Wait for the turn of an admitted request."""
-        if self.admission.is_crowded:
-            limit_unsent(request)
+        if self.admission.is_crowded and request.transport is not None:
+            limit_unsent(request.transport)
         await self.session.source.turns.wait()
 
     def plan(self, requests: Sequence[NormalizedReplayRequest]) -> NormalizedPlan:

@@ -87,12 +87,12 @@ class ServerSettings:
     )
     max_streams: int = option(
         1024,
-        "Maximum streams a process serves at once; each entry of a request is one. Further "
-        "requests get 503.",
+        "Maximum streams a process serves at once; each entry of a request is one, and so are "
+        "each 100 symbols and each 64 KiB of it if that is more. Further requests get 503.",
         minimum=1,
     )
     max_head_bytes: int = option(
-        1_048_576, "Maximum size of a request line or header field.", minimum=8192
+        1_048_576, "Maximum size of a request line, with the options in it.", minimum=8192
     )
     max_body_bytes: int = option(
         1_048_576, "Maximum size of a request body, after decompression.", minimum=1024

@@ -1,15 +1,16 @@
 """One WebSocket connection: chunks out, life signs in, an orderly end."""
 
 import asyncio
-import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from tardis_machine.model.errors import RequestError, TardisMachineError
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.admission import ServerBusyError
+from tardis_machine.server.guards.sockets import acknowledged_bytes
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
 from tardis_machine.telemetry.loggers import get_logger
@@ -26,9 +27,6 @@ CHECKS = 4
 
 ANSWER_SECONDS = 1.0
 """How long a peer that has read everything may take to answer a close frame."""
-
-KERNEL_SECONDS = 1.0
-"""How much longer than we the kernel waits for a slow peer."""
 
 _LAST_PING = b"end"
 
@@ -80,7 +78,6 @@ class WebSocket:
         if self.request.transport is None:
             return self._socket
         self._transport = self.request.transport
-        self._limit_silence()
         try:
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(self._run(handler), name="websocket work")
@@ -112,14 +109,13 @@ class WebSocket:
 
         Ending it at once would lose what the peer has not read: its next ping would find nobody,
         and that resets a connection. Not every client answers a close frame, so a ping goes ahead
-        of it, and the answer to that tells how far the peer has read.
+        of it, and the answer to that tells how far the peer has read. How much is queued does not:
+        a TLS transport does not count what it has encrypted.
         """
         self._write(ping_frame(_LAST_PING) + close_frame(code, reason))
         self._is_closing = True
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.slow_client_seconds):
-                await self._has_read_all.wait()
-                await asyncio.sleep(ANSWER_SECONDS)
+        await self._wait_patiently(self._has_read_all.wait())
+        await asyncio.sleep(ANSWER_SECONDS)
         self._abort()
 
     def _write(self, frames: bytes) -> None:
@@ -138,11 +134,7 @@ class WebSocket:
     async def _outcome(self, handler: Handler) -> tuple[int, str]:
         """Run the handler to its end; return the close code and the reason."""
         try:
-            reason = await handler(self)
-            # From here on, only an empty queue counts as room.
-            self._transport.set_write_buffer_limits(high=0)
-            await self._drain()
-            return WSCloseCode.OK, reason
+            return WSCloseCode.OK, await handler(self)
         except WebSocketRefusedError as refusal:
             return refusal.code, refusal.reason
         except ConnectionError:
@@ -171,8 +163,13 @@ class WebSocket:
 
     async def _watch(self) -> None:
         """Ping the client at intervals, and disconnect one without traffic since the last ping."""
+        taken = 0
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
+            if self._is_closing:
+                # It is not pinged any more, so that whatever it takes is what it has to read.
+                before, taken = taken, self._taken_bytes()
+                self._shows_life |= taken > before
             if not self._shows_life and not self._queued_bytes():
                 self._abort()
                 return
@@ -185,36 +182,34 @@ class WebSocket:
         """Wait until the queue has room; drop a peer that takes nothing from it for long."""
         if not self.request.protocol.writing_paused:
             return
-        # A task, because cancelling the wait itself would end it for every other who waits.
-        room = asyncio.ensure_future(self.request.writer.drain())
-        try:
-            await self._wait_for_room(room)
-        finally:
-            room.cancel()
+        await self._wait_patiently(self.request.writer.drain())
 
-    async def _wait_for_room(self, room: asyncio.Future[None]) -> None:
-        silent, queued = 0, self._queued_bytes()
+    async def _wait_patiently(self, awaited: Coroutine[Any, Any, object]) -> None:
+        """Wait as long as the peer takes data, however slowly."""
+        # A task, because cancelling the wait itself would end it for every other who waits.
+        task = asyncio.create_task(awaited)
+        try:
+            await self._wait_while_taking(task)
+        finally:
+            task.cancel()
+
+    async def _wait_while_taking(self, task: asyncio.Task[object]) -> None:
+        silent, taken = 0, self._taken_bytes()
         pause_seconds = self._settings.slow_client_seconds / CHECKS
-        while not (await asyncio.wait([room], timeout=pause_seconds))[0]:
-            before, queued = queued, self._queued_bytes()
-            silent = 0 if queued < before else silent + 1
+        while not (await asyncio.wait([task], timeout=pause_seconds))[0]:
+            before, taken = taken, self._taken_bytes()
+            silent = 0 if taken > before else silent + 1
             if silent >= CHECKS:
                 raise SlowClientError("the client read no data for slow-client-seconds")
-        room.result()
+        task.result()
+
+    def _taken_bytes(self) -> int:
+        """Return a figure that grows whenever the peer takes data."""
+        acknowledged = acknowledged_bytes(self._transport)
+        return -self._queued_bytes() if acknowledged is None else acknowledged
 
     def _queued_bytes(self) -> int:
         return self._transport.get_write_buffer_size()
-
-    def _limit_silence(self) -> None:
-        """Let the kernel end a connection whose peer takes nothing, sent frames included.
-
-        Linux counts a peer that is alive but does not read, too. The time is that of a slow client,
-        and a little more, so that those that we wait for are dropped by us.
-        """
-        connection = self._transport.get_extra_info("socket")
-        if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            patience_ms = int((self._settings.slow_client_seconds + KERNEL_SECONDS) * 1000)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
 
     def _abort(self) -> None:
         self._transport.abort()

@@ -248,19 +248,23 @@ def _session_of(request_line: str) -> str | None:
 
 
 async def _peek_request_line(connection: socket.socket) -> bytes:
+    """Return the first line; nothing when the client left before its end."""
     connection.setblocking(False)
-    seen = -1
-    while True:
-        with suppress(BlockingIOError):
-            head = connection.recv(MAX_HEAD_BYTES, socket.MSG_PEEK)
-            if b"\r\n" in head or not head or len(head) == MAX_HEAD_BYTES:
-                return head.partition(b"\r\n")[0]
-            seen = len(head)
-        # Peeked bytes keep the socket readable, so only the very first wait can use the loop.
-        if seen < 0:
+    seen = 0
+    try:
+        while True:
             await _wait_readable(connection)
-        else:
-            await asyncio.sleep(0.005)
+            with suppress(BlockingIOError):
+                head = connection.recv(MAX_HEAD_BYTES, socket.MSG_PEEK)
+                if b"\r\n" in head or len(head) == MAX_HEAD_BYTES:
+                    return head.partition(b"\r\n")[0]
+                if len(head) == seen:
+                    return b""
+                seen = len(head)
+                # It stays in the socket, which is readable again when more has come, or the end.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
+    finally:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
 
 
 async def _wait_readable(connection: socket.socket) -> None:

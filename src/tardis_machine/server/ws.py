@@ -4,6 +4,12 @@ from contextlib import aclosing
 
 from aiohttp import WSCloseCode
 
+from tardis_machine.server.guards.limits import (
+    check_levels,
+    check_normalized_size,
+    streams_of,
+    symbols_of,
+)
 from tardis_machine.server.options import parse_normalized_options, parse_stream_options
 from tardis_machine.server.services import Services
 from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
@@ -18,9 +24,12 @@ STREAM_ROUTE = "/ws-stream-normalized"
 async def replay_normalized(websocket: WebSocket, services: Services) -> str:
     """Send the records a client asked for."""
     options = websocket.request.query.get("options")
-    plan = services.plan(parse_normalized_options(options))
+    requests = parse_normalized_options(options)
+    plan = services.plan(requests)
+    streams = streams_of(entries=len(plan.entries), symbols=symbols_of(requests))
+    del options, requests
     with (
-        services.admission.admit_more(len(plan.entries)),
+        services.admission.admit_more(streams),
         services.meter(ROUTE, plan.exchanges) as meter,
     ):
         copy = services.copy(plan, "ws", ROUTE)
@@ -38,11 +47,19 @@ async def stream_normalized(websocket: WebSocket, services: Services) -> str:
     """Send what exchanges send now, until the client leaves."""
     options = websocket.request.query.get("options")
     environment = services.live.source.settings.exchange_environment
-    plan = plan_stream(parse_stream_options(options), environment)
+    requests = parse_stream_options(options)
+    check_normalized_size(requests, services.settings)
+    plan = plan_stream(requests, environment)
+    check_levels(plan, services.settings)
     services.warn_of_ignored(plan)
+    streams = streams_of(entries=len(plan.entries), symbols=symbols_of(requests))
+    del options, requests
     try:
         async with aclosing(LiveClient(plan, services.live).chunks()) as chunks:
-            with services.meter(STREAM_ROUTE, plan.exchanges) as meter:
+            with (
+                services.admission.admit_more(streams),
+                services.meter(STREAM_ROUTE, plan.exchanges) as meter,
+            ):
                 async for ready in chunks:
                     lines = [line for chunk in ready for line in chunk.lines]
                     meter.sent(len(lines), sum(map(len, lines)))

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -25,17 +26,16 @@ MANY = 50_000
 class Server:
     """A port whose every connection runs one handler."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, scheme: str) -> None:
         self.port = port
+        self.url = f"{scheme}://127.0.0.1:{port}/"
         self.ended = asyncio.Event()
-
-    @property
-    def url(self) -> str:
-        return f"ws://127.0.0.1:{self.port}/"
 
 
 @asynccontextmanager
-async def serving(handler: Handler, **settings: Any) -> AsyncIterator[Server]:
+async def serving(
+    handler: Handler, tls: ssl.SSLContext | None = None, **settings: Any
+) -> AsyncIterator[Server]:
     async def answer(request: web.Request) -> web.StreamResponse:
         try:
             return await WebSocket(request, ServerSettings(**settings)).serve(handler)
@@ -47,8 +47,8 @@ async def serving(handler: Handler, **settings: Any) -> AsyncIterator[Server]:
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        server = Server(runner.addresses[0][1])
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        server = Server(runner.addresses[0][1], "wss" if tls else "ws")
         yield server
     finally:
         await runner.cleanup()

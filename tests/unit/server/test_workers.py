@@ -14,7 +14,10 @@ REST = b"Host: x\r\nUpgrade: websocket\r\n\r\n"
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     """The two ends of a connection: the client's and the server's."""
-    client, server = socket.socketpair()
+    # Over TCP, as clients come; the kernel wakes readers of other sockets differently.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = socket.create_connection(listener.getsockname())
+        server, _ = listener.accept()
     with client, server:
         client.setblocking(False)
         server.setblocking(False)

@@ -19,7 +19,7 @@ class ServerBusyError(TardisMachineError):
 
 
 class Admission:
-    """The budget of one process: every entry of every request that is being served takes one."""
+    """The budget of one process for all requests that are being served."""
 
     def __init__(self, max_streams: int, metrics: ServerMetrics) -> None:
         self._max_streams = max_streams
@@ -52,9 +52,9 @@ class Admission:
             self._taken -= streams
 
     @contextmanager
-    def admit_more(self, entries: int) -> Iterator[None]:
-        """Serve the entries of a request that was admitted as one stream."""
-        with self.admit(max(0, entries - 1)):
+    def admit_more(self, streams: int) -> Iterator[None]:
+        """Serve a request that was admitted as one stream and turns out to be several."""
+        with self.admit(max(0, streams - 1)):
             yield
 
 

@@ -1,13 +1,14 @@
 """Connections of clients: late, half-closed, malformed."""
 
 import asyncio
-import socket
 from typing import Any
 
 from aiohttp import web
 
 from tardis_machine.model.texts import shortened
+from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.masking import MaskedFrames
+from tardis_machine.server.guards.sockets import limit_silence
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.replay_metrics import ServerMetrics
@@ -23,9 +24,6 @@ HALF_CLOSED_SECONDS = 5.0
 A client that is gone looks the same until something is written to it.
 """
 
-UNSENT_BYTES = 32 * 1024
-"""What this process and the kernel each hold for a client, where there are many of them."""
-
 
 class Connection(web.RequestHandler):
     """A connection to one of the ports."""
@@ -35,13 +33,15 @@ class Connection(web.RequestHandler):
         server: web.Server,
         settings: ServerSettings,
         metrics: ServerMetrics,
+        arrivals: Arrivals,
         *,
         loop: asyncio.AbstractEventLoop,
         **options: Any,
     ) -> None:
         super().__init__(server, loop=loop, keepalive_timeout=KEEP_ALIVE_SECONDS, **options)
-        self._seconds = settings.request_timeout_seconds
+        self._settings = settings
         self._metrics = metrics
+        self._arrival = arrivals.begin()
         self._first_request: asyncio.TimerHandle | None = None
         self._half_closed: asyncio.TimerHandle | None = None
         self._is_websocket = False
@@ -50,7 +50,10 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
-        self._first_request = self._loop.call_later(self._seconds, self.force_close)
+        # Also after the answer, while what is left of it is queued.
+        limit_silence(transport, self._settings.slow_client_seconds)
+        seconds = self._settings.request_timeout_seconds
+        self._first_request = self._loop.call_later(seconds, self.force_close)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Stop waiting."""
@@ -58,7 +61,16 @@ class Connection(web.RequestHandler):
             if timer is not None:
                 timer.cancel()
         self._request = None
+        self._arrival.clear()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived, unless unfinished requests are too much already."""
+        if self._is_websocket or self._arrival.add(len(data)):
+            super().data_received(data)
+        else:
+            self._metrics.busy_refusals.inc()
+            self.force_close()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer a client that has closed its side before the answer began."""
@@ -95,31 +107,28 @@ class Connection(web.RequestHandler):
     def request_arrived(self, request: web.BaseRequest) -> None:
         """Stop waiting for the first request."""
         self._request = request
+        if not request.body_exists:
+            self.request_complete()
         if self._first_request is not None:
             self._first_request.cancel()
             self._first_request = None
+
+    def request_complete(self) -> None:
+        """Count what arrives from now on as the next request."""
+        self._arrival.clear()
 
     def _leave(self) -> None:
         if self._request is None or self._request.writer.output_size == 0:
             self.force_close()
 
 
-def limit_unsent(request: web.Request) -> None:
-    """Hold little for a client that may read nothing, here and in the kernel.
-
-    What is on its way to a client that reads does not count. It costs CPU, so that it is done only
-    where there are many clients.
-    """
-    transport = request.transport
-    if transport is None:
-        return
-    transport.set_write_buffer_limits(high=UNSENT_BYTES)
-    connection = transport.get_extra_info("socket")
-    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-
-
 def note_arrival(request: web.Request) -> None:
     """Tell the connection of a request that it has arrived."""
     if isinstance(request.protocol, Connection):
         request.protocol.request_arrived(request)
+
+
+def note_completion(request: web.Request) -> None:
+    """Tell the connection of a request that its body has arrived."""
+    if isinstance(request.protocol, Connection):
+        request.protocol.request_complete()

@@ -5,9 +5,14 @@ from typing import Any
 
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.errors import RequestError
-from tardis_machine.model.requests import NormalizedReplayRequest, ReplayRequest
+from tardis_machine.model.requests import NormalizedReplayRequest, ReplayRequest, StreamRequest
 from tardis_machine.server.settings import ServerSettings
+from tardis_machine.session.live.plan import StreamPlan
 from tardis_machine.session.plan import NormalizedPlan
+
+SYMBOLS_PER_STREAM = 100
+BYTES_PER_STREAM = 64 * 1024
+"""A request of more symbols or bytes than these holds memory like several streams."""
 
 
 class RequestTooLargeError(RequestError):
@@ -21,7 +26,8 @@ class RequestTooLargeError(RequestError):
 
 
 def check_normalized_size(
-    requests: Sequence[NormalizedReplayRequest], settings: ServerSettings
+    requests: Sequence[NormalizedReplayRequest] | Sequence[StreamRequest],
+    settings: ServerSettings,
 ) -> None:
     """Refuse a normalized request that is too large to be planned."""
     _check("entries", len(requests), settings.max_request_entries, "max-request-entries")
@@ -32,17 +38,33 @@ def check_normalized_size(
         settings.max_request_data_types,
         "max-request-data-types",
     )
-    check_symbols(sum(_count(request.symbols) for request in requests), settings)
+    check_symbols(symbols_of(requests), settings)
 
 
 def check_raw_size(request: ReplayRequest, settings: ServerSettings) -> None:
     """Refuse a raw request that is too large to be planned; a channel counts as a symbol."""
+    check_symbols(raw_symbols_of(request), settings)
+
+
+def symbols_of(requests: Sequence[NormalizedReplayRequest] | Sequence[StreamRequest]) -> int:
+    """Return how many symbols the entries of a request name."""
+    return sum(_count(request.symbols) for request in requests)
+
+
+def raw_symbols_of(request: ReplayRequest) -> int:
+    """Return how many channels and symbols a raw request names."""
     filters = request.filters if isinstance(request.filters, list) else []
     symbols = sum(_count(entry.get("symbols")) for entry in filters if isinstance(entry, dict))
-    check_symbols(len(filters) + symbols, settings)
+    return len(filters) + symbols
 
 
-def check_levels(plan: NormalizedPlan, settings: ServerSettings) -> None:
+def streams_of(*, entries: int = 1, symbols: int = 0, size_bytes: int = 0) -> int:
+    """Return how many streams a request counts as, by what it holds while it is served."""
+    by_symbols = -(-symbols // SYMBOLS_PER_STREAM)
+    return max(1, entries, by_symbols, -(-size_bytes // BYTES_PER_STREAM))
+
+
+def check_levels(plan: NormalizedPlan | StreamPlan, settings: ServerSettings) -> None:
     """Refuse snapshots whose levels, added up over all that were asked for, are too many."""
     levels = sum(
         spec.depth

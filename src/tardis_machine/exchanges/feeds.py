@@ -39,7 +39,12 @@ class BookSequence(Enum):
     """How a live book is kept complete, in the words of the documents."""
 
     UNNUMBERED = "a snapshot, then updates without numbers: whole as long as the connection lasts"
+    CHECKED = "a snapshot, then updates with checksums: one that does not fit starts the book over"
     NUMBERED = "a snapshot, then numbered updates: a gap starts the book over"
+    NUMBERED_CHECKED = (
+        "a snapshot, then numbered updates with checksums: "
+        "a gap, or a checksum that does not fit, starts the book over"
+    )
     REST = "a REST snapshot joined to numbered updates: a gap fetches another one"
     REST_BY_TIME = "a REST snapshot, then the updates that are newer: no numbers, no gaps noticed"
     REQUESTED = "a snapshot on request joined to numbered updates: a gap asks for another one"
@@ -191,6 +196,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
 
     books: BookSequence = BookSequence.UNNUMBERED
     """How its books are kept complete."""
+
+    unchecked: str = ""
+    """What the venue tells about missing updates that is not looked at, and why."""
 
     unpack: Callable[[bytes], bytes] | None = None
     """Turns a binary frame into a message; None where the venue sends text alone."""

@@ -12,7 +12,7 @@ without.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -49,7 +49,7 @@ class Mapper(ABC):
         self.exchange = exchange
         self.is_live = is_live
 
-    def forget(self, symbol: str) -> None:  # noqa: B027 - most mappers need none
+    def forget(self, symbol: str) -> None:  # noqa: B027 - stateless mappers need none
         """Drop what is known of a symbol, however it is written: messages of it may be missing."""
 
     @abstractmethod
@@ -58,6 +58,12 @@ class Mapper(ABC):
 
         Neighbouring handlers that name the same struct share the decoding.
         """
+
+
+def drop_symbol(kept: MutableMapping[str, Any], symbol: str) -> None:
+    """Drop what a mapper keeps of a symbol, however either of them is written."""
+    for name in [name for name in kept if name.upper() == symbol.upper()]:
+        del kept[name]
 
 
 class Version(msgspec.Struct, frozen=True):

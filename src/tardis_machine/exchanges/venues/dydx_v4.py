@@ -349,6 +349,7 @@ VENUES = {
             connections=connections,
             read_subscribe=read_subscribe,
             judge=judge,
+            unchecked="`message_id` counts all channels of a connection",
             unsubscribe=unsubscribe,
             max_subscriptions=2 * MAX_SYMBOLS + 1,
             whole_market=frozenset({MARKETS}),

@@ -368,6 +368,7 @@ VENUES = {
             read_subscribe=read_subscribe,
             judge=judge,
             books=BookSequence.UNNUMBERED,
+            unchecked="the venue does not say that `U` follows the last `u`",
         ),
     )
 }

@@ -1,13 +1,13 @@
 """WebSocket v3: `{action, arg: {topic, symbol}, data, ts}`."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from tardis_machine.exchanges.chains import NumberedBookMapper
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
+from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import PendingTickers
@@ -23,6 +23,8 @@ from tardis_machine.model.records import BookChange, BookTicker, Liquidation, Tr
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
+
+SIDES = {"bids": "b", "asks": "a"}
 
 
 class Argument(Struct, gc=False):
@@ -50,14 +52,27 @@ class TradeItem(Struct, gc=False):
     T: float
 
 
-class BookItem(Struct, gc=False):
+class BookItem(Struct, gc=False, rename=SIDES):
     """Changed levels of a book, or all of them; `pseq` is the number of the message before."""
 
-    a: list[Level]
-    b: list[Level]
+    asks: list[Level]
+    bids: list[Level]
     ts: float
     seq: int | None = None
     pseq: int | None = None
+
+
+class CheckedBook(BookItem, gc=False, rename=SIDES):
+    """The same with the checksum of the book after it."""
+
+    checksum: Any = None
+
+
+class RawBook(Struct, gc=False, rename=SIDES):
+    """The levels of the same as they stand in the message."""
+
+    bids: list[RawPair]
+    asks: list[RawPair]
 
 
 class BestItem(Struct, gc=False):
@@ -134,33 +149,48 @@ class TradeMapper(Mapper):
             )
 
 
-class BookMapper(NumberedBookMapper):
+_decode_book = msgspec.json.Decoder(CheckedBook, strict=False).decode
+
+
+class BookMapper(CheckedBookMapper):
     """`books`."""
+
+    formula = ALTERNATING
+    raw_sides = RawBook
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        is_book = tag in ("snapshot,books", "update,books")
-        return (Push[BookItem], self.map) if is_book else None
+        if tag not in ("snapshot,books", "update,books"):
+            return None
+        if self.checks_sequence:
+            return Push[Raw], self.map_live
+        return Push[BookItem], self.map
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
-        symbol = message.arg.symbol
         is_snapshot = message.action == "snapshot"
         for item in message.data:
-            ids = item.pseq, item.seq
-            if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=is_snapshot):
-                continue
-            emit(
-                BookChange(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    is_snapshot=is_snapshot,
-                    bids=book_levels(item.b),
-                    asks=book_levels(item.a),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
-                )
-            )
+            emit(self._change(message.arg.symbol, item, local, is_snapshot=is_snapshot))
+
+    def map_live(self, message: Push[Raw], local: str, emit: Emit) -> None:
+        """Emit the book, or what changed of it, if nothing is missing before it."""
+        symbol, is_snapshot = message.arg.symbol, message.action == "snapshot"
+        for raw in message.data:
+            item = _decode_book(raw)
+            if self.follows(symbol, item.pseq, item.seq, is_snapshot=is_snapshot):
+                self.compare(symbol, item, raw, local, is_snapshot=is_snapshot)
+                emit(self._change(symbol, item, local, is_snapshot=is_snapshot))
+
+    def _change(self, symbol: str, item: BookItem, local: str, *, is_snapshot: bool) -> BookChange:
+        return BookChange(
+            symbol=symbol,
+            exchange=self.exchange,
+            is_snapshot=is_snapshot,
+            bids=book_levels(item.bids),
+            asks=book_levels(item.asks),
+            timestamp=ms_text(item.ts),
+            local_timestamp=local,
+        )
 
 
 class BookTickerMapper(Mapper):

@@ -137,5 +137,6 @@ FUTURES_FEED = Feed(
     read_subscribe=read_subscribe,
     judge=judge,
     books=BookSequence.UNNUMBERED,
+    unchecked="the venue does not say that the ids of levels follow each other",
     unsubscribe=futures_unsubscribe,
 )

@@ -5,7 +5,14 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.exchanges.feeds import Access, Feed, FeedConnection, Verdict, symbols_of
+from tardis_machine.exchanges.feeds import (
+    Access,
+    BookSequence,
+    Feed,
+    FeedConnection,
+    Verdict,
+    symbols_of,
+)
 from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.model.requests import Filter
 
@@ -86,6 +93,7 @@ FEED = Feed(
     connections=connections,
     read_subscribe=read_subscribe,
     judge=judge,
+    books=BookSequence.CHECKED,
     unsubscribe=unsubscribe,
     recorded_only=RECORDED_ONLY,
     whole_market=frozenset({INSTRUMENTS}),

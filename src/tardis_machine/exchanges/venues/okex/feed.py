@@ -74,7 +74,8 @@ def make_feed(exchange: str) -> Feed:
         read_subscribe=read_subscribe,
         # An unknown spread ends the connection, unlike an unknown instrument.
         judge=judge_spreads if exchange == SPREADS else judge,
-        books=BookSequence.WHOLE if exchange == SPREADS else BookSequence.NUMBERED,
+        books=BookSequence.WHOLE if exchange == SPREADS else BookSequence.NUMBERED_CHECKED,
+        unchecked="" if exchange in (SPREADS, "okcoin") else "checksums are 0 since June 2026",
         unsubscribe=partial(unsubscribe, exchange),
         recorded_only=RECORDED_ONLY,
         whole_market=frozenset({LIQUIDATIONS}),

@@ -49,6 +49,7 @@ class NumberedBookMapper(Mapper):
 
     def forget(self, symbol: str) -> None:
         """Let a book wait for a snapshot again."""
+        super().forget(symbol)
         self._chain.forget(symbol)
 
     def follows(

@@ -12,8 +12,8 @@ without.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,6 +36,9 @@ The function takes the decoded message, its arrival time as wire text, and where
 """
 
 
+Kept = TypeVar("Kept", bound=dict[str, Any] | set[str])
+
+
 class Mapper(ABC):
     """Turns messages of one venue into records of one data type; holds the state they need."""
 
@@ -48,9 +51,17 @@ class Mapper(ABC):
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         self.exchange = exchange
         self.is_live = is_live
+        self._kept: list[dict[str, Any] | set[str]] = []
 
-    def forget(self, symbol: str) -> None:  # noqa: B027 - stateless mappers need none
+    def keep(self, states: Kept) -> Kept:
+        """Return what is going to be kept by symbol, so that `forget` finds it."""
+        self._kept.append(states)
+        return states
+
+    def forget(self, symbol: str) -> None:
         """Drop what is known of a symbol, however it is written: messages of it may be missing."""
+        for states in self._kept:
+            drop_symbol(states, symbol)
 
     @abstractmethod
     def handler(self, tag: str) -> Handler | None:
@@ -60,10 +71,13 @@ class Mapper(ABC):
         """
 
 
-def drop_symbol(kept: MutableMapping[str, Any], symbol: str) -> None:
-    """Drop what a mapper keeps of a symbol, however either of them is written."""
+def drop_symbol(kept: dict[str, Any] | set[str], symbol: str) -> None:
+    """Drop what is kept under a symbol, however either of them is written."""
     for name in [name for name in kept if name.upper() == symbol.upper()]:
-        del kept[name]
+        if isinstance(kept, dict):
+            del kept[name]
+        else:
+            kept.discard(name)
 
 
 class Version(msgspec.Struct, frozen=True):

@@ -104,5 +104,6 @@ class TickerMapper(Mapper):
         self._tickers = PendingTickers(exchange)
 
     def forget(self, symbol: str) -> None:
-        """Drop the ticker of a symbol."""
+        """Drop the ticker of a symbol too."""
+        super().forget(symbol)
         self._tickers.forget(symbol)

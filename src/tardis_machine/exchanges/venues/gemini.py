@@ -204,11 +204,7 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._begun: set[str] = set()
-
-    def forget(self, symbol: str) -> None:
-        """Let a book begin again."""
-        self._begun.discard(symbol.upper())
+        self._begun: set[str] = self.keep(set())
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""

@@ -9,7 +9,7 @@ from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, optional
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.bitget.fields import (
     LooseLevel,
     best_level,
@@ -169,12 +169,8 @@ class BookTickerMapper(Mapper):
             )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`ticker`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""

@@ -3,7 +3,7 @@
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.coinbase.mappers import EPOCH, Change, snapshot_levels
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Side, Trade
 from tardis_machine.model.time import iso_text, ms_text, parse_us
@@ -172,12 +172,8 @@ class InternationalBookTickerMapper(Mapper):
         )
 
 
-class InternationalTickerMapper(Mapper):
+class InternationalTickerMapper(TickerMapper):
     """`RISK` and `FUNDING` of perpetuals, with the price of their last `MATCH`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the channels a ticker is made of."""

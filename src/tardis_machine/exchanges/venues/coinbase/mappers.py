@@ -103,7 +103,7 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._last_times: dict[str, str] = {}
+        self._last_times: dict[str, str] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle snapshots and updates."""

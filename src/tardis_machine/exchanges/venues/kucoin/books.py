@@ -26,10 +26,6 @@ class SnapshotMessage(Struct, gc=False):
 class BookMapper(combined_depth.BookMapper):
     """Joins updates to a snapshot as combined streams do, but for what is said here."""
 
-    def forget(self, symbol: str) -> None:
-        """Drop a book."""
-        self._books.pop(symbol, None)
-
     def joins(self, delta: Depth, snapshot_id: int) -> bool:
         """Say whether a delta directly continues the snapshot; one without a number fits all."""
         return snapshot_id in (-1, 0) or delta.U <= snapshot_id + 1 <= delta.u

@@ -7,7 +7,7 @@ from tardis_machine.exchanges.levels import Level
 from tardis_machine.exchanges.numbers import LooseNumber, optional
 from tardis_machine.exchanges.protocols.combined_depth import DepthData, DepthMessage
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.kucoin import books
 from tardis_machine.exchanges.venues.kucoin.books import SnapshotMessage, symbol_of
 from tardis_machine.model.numbers import nonzero_number
@@ -182,14 +182,13 @@ class BookTickerMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`contract/instrument`, completed by what trades and `contract/details` said last."""
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
-        self._last_prices: dict[str, float] = {}
-        self._open_interests: dict[str, float | None] = {}
+        self._last_prices: dict[str, float] = self.keep({})
+        self._open_interests: dict[str, float | None] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle states of contracts and what completes them."""

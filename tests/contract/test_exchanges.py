@@ -361,7 +361,9 @@ class GoldenContract:
                 [mapper] = make_mappers(exchange, [name], start_us, NOW_US, is_live=False)
                 unused = state_of(mapper)
                 first = mapped_by(exchange, mapper, lines)
-                for symbol in {*SYMBOLS, *chain(*(symbols_of(exchange, line) for line in lines))}:
+                named = chain(*(symbols_of(exchange, line) for line in lines))
+                symbols = {record.symbol for record in first}  # type: ignore[attr-defined]
+                for symbol in symbols.union(SYMBOLS, named):
                     mapper.forget(symbol.upper())
                 assert state_of(mapper) == unused
                 assert mapped_by(exchange, mapper, lines) == first

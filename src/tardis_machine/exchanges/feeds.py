@@ -5,7 +5,7 @@ calls complete it. It also says what a message means that no mapper reads. `sour
 a feed says and knows no venue.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -250,6 +250,21 @@ def symbols_of(exchange: str, entry: Filter) -> tuple[str, ...]:
             "name those you want."
         )
     return entry.symbols
+
+
+def streamed(filters: Iterable[Filter], recorded_only: Container[str]) -> tuple[Filter, ...]:
+    """Return merged filters without the channels that exist in recordings alone."""
+    return tuple(entry for entry in optimize_filters(filters) if entry.channel not in recorded_only)
+
+
+def by_place(
+    filters: Iterable[Filter], place_of: Callable[[str], str]
+) -> dict[str, tuple[Filter, ...]]:
+    """Return merged filters by where their channel is streamed, in the order of the channels."""
+    found: dict[str, list[Filter]] = {}
+    for entry in optimize_filters(filters):
+        found.setdefault(place_of(entry.channel), []).append(entry)
+    return {place: tuple(entries) for place, entries in found.items()}
 
 
 def subscription_count(filters: Iterable[Filter]) -> int:

@@ -160,6 +160,22 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
         return self.load_venue is not None
 
 
+Message = TypeVar("Message")
+
+
+def one_symbol(
+    struct: type[Message], read: Callable[[Message], str | None]
+) -> Callable[[bytes], tuple[str, ...]]:
+    """Build what reads the symbol of messages that are about one symbol, or about none."""
+    decode = msgspec.json.Decoder(struct).decode
+
+    def read_symbols(message: bytes) -> tuple[str, ...]:
+        symbol = read(decode(message))
+        return () if symbol is None else (symbol,)
+
+    return read_symbols
+
+
 def channel_filters(
     *channels: str, convert: Callable[[str], str] = str
 ) -> Callable[[Symbols], list[Filter]]:

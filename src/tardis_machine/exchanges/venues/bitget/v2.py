@@ -2,12 +2,11 @@
 
 from typing import Generic, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, optional
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.bitget.fields import (
@@ -194,18 +193,9 @@ class DerivativeTickerMapper(TickerMapper):
             )
 
 
-_decode_any = msgspec.json.Decoder(AnyMessage).decode
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol that was subscribed to."""
-    symbol = _decode_any(message).arg.inst_id
-    return () if symbol is None else (symbol,)
-
-
 FORMAT = WireFormat(
     tag=TextTag("action", "arg.channel"),
     locate=locate,
-    symbols=read_symbols,
+    symbols=one_symbol(AnyMessage, lambda message: message.arg.inst_id),
     read_subscribe=read_subscribe,
 )

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.bitget.fields import (
@@ -274,18 +274,9 @@ class LiquidationMapper(Mapper):
             )
 
 
-_decode_any = msgspec.json.Decoder(AnyMessage).decode
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol that was subscribed to; none for the whole channel."""
-    symbol = _decode_any(message).arg.symbol
-    return () if symbol is None else (symbol,)
-
-
 FORMAT = WireFormat(
     tag=TextTag("action", "arg.topic"),
     locate=locate,
-    symbols=read_symbols,
+    symbols=one_symbol(AnyMessage, lambda message: message.arg.symbol),
     read_subscribe=read_subscribe,
 )

@@ -1,5 +1,7 @@
 """Coinbase International Exchange: messages told apart by `channel` and `type`."""
 
+from functools import lru_cache
+
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
@@ -17,6 +19,7 @@ PERPETUAL = "-PERP"
 """How the symbols of contracts with funding end."""
 
 HOUR_MS = 3_600_000
+HOUR_DIGITS = len("2024-11-06T01")
 
 
 class Match(Struct, gc=False):
@@ -218,6 +221,12 @@ class InternationalTickerMapper(TickerMapper):
 
 def next_hour(time: str) -> str:
     """Return the start of the hour after a time."""
+    return hour_after(f"{time[:HOUR_DIGITS]}:00:00.000Z" if time.endswith("Z") else time)
+
+
+@lru_cache(maxsize=256)
+def hour_after(time: str) -> str:
+    """Return the start of the hour after a time; rates come many times per hour."""
     return ms_text((parse_us(time) // 1000 // HOUR_MS + 1) * HOUR_MS)
 
 

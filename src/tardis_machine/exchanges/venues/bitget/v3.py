@@ -11,20 +11,21 @@ from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBoo
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
+from tardis_machine.exchanges.venues.bitget import v2
 from tardis_machine.exchanges.venues.bitget.fields import (
     LooseLevel,
-    best_level,
     funding_of,
     locate,
     read_subscribe,
 )
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookChange, BookTicker, Liquidation, Trade
+from tardis_machine.model.records import BookChange, Liquidation
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
 
 SIDES = {"bids": "b", "asks": "a"}
+TRADE_KEYS = {"trade_id": "i", "price": "p", "size": "v", "side": "S", "ts": "T"}
 
 
 class Argument(Struct, gc=False):
@@ -42,14 +43,14 @@ class Push(Struct, Generic[Item], gc=False):
     ts: float | None = None
 
 
-class TradeItem(Struct, gc=False):
+class TradeItem(Struct, gc=False, rename=TRADE_KEYS):
     """One trade."""
 
-    i: str
-    p: float
-    v: float
-    S: str
-    T: float
+    ts: float
+    price: float
+    size: float
+    side: str
+    trade_id: str
 
 
 class BookItem(Struct, gc=False, rename=SIDES):
@@ -62,7 +63,7 @@ class BookItem(Struct, gc=False, rename=SIDES):
     pseq: int | None = None
 
 
-class CheckedBook(BookItem, gc=False, rename=SIDES):
+class CheckedBook(BookItem, gc=False):
     """The same with the checksum of the book after it."""
 
     checksum: Any = None
@@ -75,12 +76,12 @@ class RawBook(Struct, gc=False, rename=SIDES):
     asks: list[RawPair]
 
 
-class BestItem(Struct, gc=False):
+class BestItem(Struct, gc=False, rename=SIDES):
     """The best level."""
 
     ts: float
-    a: list[LooseLevel] = []
-    b: list[LooseLevel] = []
+    asks: list[LooseLevel] = []
+    bids: list[LooseLevel] = []
 
 
 class TickerItem(Struct, gc=False, rename="camel"):
@@ -122,31 +123,12 @@ class AnyMessage(Struct, gc=False):
     arg: AnyArgument
 
 
-class TradeMapper(Mapper):
+class TradeMapper(v2.TradeMapper):
     """`publicTrade`, without those from before the subscription."""
-
-    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle new trades."""
         return (Push[TradeItem], self.map) if tag == "update,publicTrade" else None
-
-    def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
-        """Emit one trade per item."""
-        symbol = message.arg.symbol
-        for item in message.data:
-            emit(
-                Trade(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    id=item.i,
-                    price=item.p,
-                    amount=item.v,
-                    side="buy" if item.S == "buy" else "sell",
-                    timestamp=ms_text(item.T),
-                    local_timestamp=local,
-                )
-            )
 
 
 _decode_book = msgspec.json.Decoder(CheckedBook, strict=False).decode
@@ -193,32 +175,14 @@ class BookMapper(CheckedBookMapper):
         )
 
 
-class BookTickerMapper(Mapper):
-    """`books1`."""
+class BookTickerMapper(v2.BookTickerMapper):
+    """`books1`, where zero stands for no value."""
 
-    is_stateless = True
+    number = staticmethod(nonzero)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
         return (Push[BestItem], self.map) if tag == "snapshot,books1" else None
-
-    def map(self, message: Push[BestItem], local: str, emit: Emit) -> None:
-        """Emit the best bid and ask."""
-        symbol = message.arg.symbol
-        for item in message.data:
-            bid, ask = best_level(item.b), best_level(item.a)
-            emit(
-                BookTicker(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    ask_amount=nonzero(ask.amount),
-                    ask_price=nonzero(ask.price),
-                    bid_price=nonzero(bid.price),
-                    bid_amount=nonzero(bid.amount),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
-                )
-            )
 
 
 class DerivativeTickerMapper(TickerMapper):

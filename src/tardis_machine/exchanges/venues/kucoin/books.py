@@ -1,4 +1,6 @@
-"""Books of both markets: updates by sequence number, joined to a REST answer."""
+"""What both markets share: messages about a topic, and books that begin with a REST answer."""
+
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -6,6 +8,15 @@ from tardis_machine.exchanges.levels import Level
 from tardis_machine.exchanges.protocols import combined_depth
 from tardis_machine.exchanges.protocols.combined_depth import Depth, DepthData
 from tardis_machine.exchanges.spec import Emit
+
+Data = TypeVar("Data")
+
+
+class Push(Struct, Generic[Data], gc=False):
+    """A message about a topic, which names channel and symbol."""
+
+    topic: str
+    data: Data
 
 
 class SnapshotData(Struct, gc=False):

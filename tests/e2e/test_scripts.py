@@ -1,6 +1,7 @@
 """The scripts behind the Makefile that decide whether a change passes."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -120,3 +121,33 @@ def test_comparison_shows_medians_and_how_many_runs_were_disturbed() -> None:
         "| HTTP | 5.00 | 2.50 | 2.6 | 100,000 | 50 | 2 of 6 | 12.00 | 3.00 |"
     )
     assert row("HTTP", None, feed, ours).endswith("| 2.50 |  | 100,000 | 50 | 1 of 3 |  |  |")
+
+
+def remember_failures(folder: Path, names: list[str]) -> None:
+    cache = folder / ".pytest_cache" / "v" / "cache"
+    cache.mkdir(parents=True)
+    (cache / "lastfailed").write_text(json.dumps(dict.fromkeys(names, True)))
+
+
+def test_few_failed_tests_are_named_for_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    remember_failures(tmp_path, ["tests/b.py::two", "tests/a.py::one"])
+    load("failed_tests").main(["--most", "2"])
+    assert capsys.readouterr().out == "tests/a.py::one\ntests/b.py::two\n"
+
+
+def test_many_failed_tests_are_no_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    remember_failures(tmp_path, ["a", "b", "c"])
+    with pytest.raises(SystemExit, match="3 tests failed; at most 2"):
+        load("failed_tests").main(["--most", "2"])
+
+
+def test_run_that_ended_early_has_no_failed_test_to_repeat(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="did not come to an end"):
+        load("failed_tests").main([])

@@ -32,8 +32,8 @@ RESYNC_SECONDS = 15.0
 class Attempt:
     """Does what a plan says on an open connection.
 
-    Records are handed on when the loop has nothing more to read: a burst of messages becomes one
-    list of records.
+    Records are handed on when the loop has nothing more to read, or when another connection of the
+    exchange brings something: a burst of messages becomes one list of records.
     """
 
     def __init__(self, socket: SocketState, connection: Connection) -> None:
@@ -48,6 +48,7 @@ class Attempt:
         self._counted: dict[str, int] = {}
         self._counted_bytes = 0
         context = socket.context
+        self._turn = context.turns[socket.exchange.id]
         self._metrics = context.metrics.of(socket.exchange.id)
         self.receiver = Receiver(
             socket.exchange,
@@ -118,6 +119,8 @@ class Attempt:
         """Hand on the records that came."""
         self._is_flush_due = False
         self._unflushed = 0
+        if self._turn.holder is self:
+            self._turn.holder = None
         if not self.receiver.has_pending:
             return
         records = self.receiver.take_records()
@@ -175,6 +178,8 @@ class Attempt:
 
     def _take(self, message: bytes, *, is_generated: bool = False) -> None:
         """Take one message of the exchange."""
+        if self._turn.holder is not self:
+            self._turn.give_to(self)
         try:
             verdict = self.receiver.take(message, is_generated=is_generated)
         except BookGapError as gap:

@@ -1,5 +1,6 @@
 """What all live feeds of a process share, and what the connections of one socket do."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +16,36 @@ from tardis_machine.sources.live.settings import LiveSettings
 from tardis_machine.telemetry.live_metrics import LiveMetrics
 
 
+class RecordHolder(Protocol):
+    """A connection with records that were not handed on yet."""
+
+    def flush(self) -> None:
+        """Hand them on."""
+
+
+class Turn:
+    """Lets one connection of an exchange at a time hold records back.
+
+    Bursts are handed on together. Without turns those of two sockets could overtake each other, and
+    clients would see another order than a recording of the same messages.
+    """
+
+    __slots__ = ("holder",)
+
+    def __init__(self) -> None:
+        self.holder: RecordHolder | None = None
+
+    def give_to(self, holder: RecordHolder) -> None:
+        """Let a connection hold records, after those of another one were handed on."""
+        self.flush()
+        self.holder = holder
+
+    def flush(self) -> None:
+        """Hand on what is held."""
+        if self.holder is not None:
+            self.holder.flush()
+
+
 @dataclass(frozen=True)
 class LiveContext:
     """Settings, clients, time and metrics."""
@@ -27,6 +58,8 @@ class LiveContext:
     timing: Timing
     loss_times: dict[str, str] = field(default_factory=dict)
     """By exchange: the local time of the latest loss that was told."""
+    turns: defaultdict[str, Turn] = field(default_factory=lambda: defaultdict(Turn))
+    """By exchange."""
 
     def loss_time(self, exchange: str, local: str) -> str:
         """Return the time of a loss after a last message; that of an earlier loss is taken.

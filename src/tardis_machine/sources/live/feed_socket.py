@@ -202,8 +202,7 @@ class FeedSocket:
 
     def _tell(self, tell: Callable[[FeedListener], None]) -> None:
         """Tell every listener, after the records that came before."""
-        if self.attempt is not None:
-            self.attempt.flush()
+        self.context.turns[self.exchange.id].flush()
         for listener in [*self.listeners]:
             tell(listener)
 

@@ -29,7 +29,7 @@ from tests.contract.live_venues.bitmex import BITMEX
 from tests.contract.live_venues.deribit import DERIBIT, deribit_push
 from tests.contract.live_venues.kucoin import KUCOIN_TOKEN
 from tests.contract.live_venues.okex import okx_venue
-from tests.contract.live_venues.venue import LiveVenue
+from tests.contract.live_venues.venue import ISO, ISO_MS, TIME_MS, LiveVenue, Message
 
 FAMILIES = (
     bitmex,
@@ -58,9 +58,13 @@ VENUES: tuple[LiveVenue, ...] = tuple(chain.from_iterable(family.VENUES for fami
 __all__ = [
     "BITMEX",
     "DERIBIT",
+    "ISO",
+    "ISO_MS",
     "KUCOIN_TOKEN",
+    "TIME_MS",
     "VENUES",
     "LiveVenue",
+    "Message",
     "binance_venue",
     "deribit_push",
     "okx_venue",

@@ -231,7 +231,8 @@ def exchanges_document(path: Path) -> str:
     )
     lines = ["", *table(("Exchange", "Normalized data types", "Live", "Channels"), rows), "", ""]
     text = put_between(path.read_text(), EXCHANGES_START, EXCHANGES_END, lines)
-    lines = ["", *table(("Exchange", "Books"), book_rows()), "", ""]
+    heads = ("Exchange", "Books", "Not looked at")
+    lines = ["", *table(heads, book_rows()), "", ""]
     text = put_between(text, BOOKS_START, BOOKS_END, lines)
     lines = ["", *table(("Exchange", "From", "Data types"), date_rows()), "", ""]
     return put_between(text, DATES_START, DATES_END, lines)
@@ -242,7 +243,7 @@ def book_rows() -> Iterable[tuple[str, ...]]:
     for exchange in REGISTRY.values():
         feed = venue_of(exchange).feed if exchange.has_mappers else None
         if feed is not None:
-            yield f"`{exchange.id}`", feed.books.value
+            yield f"`{exchange.id}`", feed.books.value, feed.unchecked
 
 
 def date_rows() -> Iterable[tuple[str, ...]]:

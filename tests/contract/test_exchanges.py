@@ -16,12 +16,14 @@ import pytest
 from tardis_machine.exchanges.feeds import Access, Feed, Verdict, subscription_count
 from tardis_machine.exchanges.filters import accepted_symbols, optimize_filters
 from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
+from tardis_machine.exchanges.normalizer import Normalizer
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.selection import LineFilter
-from tardis_machine.exchanges.spec import Exchange
+from tardis_machine.exchanges.spec import Exchange, Mapper
 from tardis_machine.exchanges.tags import SEPARATOR
 from tardis_machine.exchanges.versions import (
     format_at,
+    make_mappers,
     make_normalizer,
     replay_filters,
     switches_us,
@@ -120,6 +122,33 @@ def mapped_type(exchange: Exchange, data_type: str, lines: list[bytes]) -> list[
     start_us = recorded_us(lines[0])
     normalizer = make_normalizer(exchange, [data_type], start_us, NOW_US, is_live=False)
     normalizer.map_lines(lines, records.append)
+    return records
+
+
+def state_of(value: Any) -> Any:
+    """Return what our objects hold, in a form that can be compared."""
+    if isinstance(value, dict):
+        return {key: state_of(held) for key, held in value.items()}
+    if isinstance(value, list | set):
+        return [*map(state_of, value)]
+    is_ours = type(value).__module__.startswith("tardis_machine")
+    return state_of(vars(value)) if is_ours and hasattr(value, "__dict__") else repr(value)
+
+
+def symbols_of(exchange: Exchange, line: bytes) -> tuple[str, ...]:
+    """Return the symbols that filters select a line by."""
+    wire_format, message = format_at(exchange, recorded_us(line), NOW_US), line[MESSAGE_START:]
+    located = Normalizer(exchange.id, wire_format, []).locate(message)
+    if located is not None and located.symbols:
+        return located.symbols
+    return () if wire_format.symbols is None else wire_format.symbols(message)
+
+
+def mapped_by(exchange: Exchange, mapper: Mapper, lines: list[bytes]) -> list[Record]:
+    """Return what a mapper, with whatever it knows already, makes of lines."""
+    records: list[Record] = []
+    wire_format = format_at(exchange, recorded_us(lines[0]), NOW_US)
+    Normalizer(exchange.id, wire_format, [mapper]).map_lines(lines, records.append)
     return records
 
 
@@ -324,6 +353,20 @@ class GoldenContract:
                 if version.mapper.is_stateless:
                     alone = [mapped_type(exchange, name, [line]) for line in lines]
                     assert [*chain(*alone)] == mapped_type(exchange, name, lines)
+
+    def test_forgotten_symbols_leave_nothing_behind(self, exchange: Exchange, path: Path) -> None:
+        for lines in connections(path):
+            for name in exchange.data_types:
+                start_us = recorded_us(lines[0])
+                [mapper] = make_mappers(exchange, [name], start_us, NOW_US, is_live=False)
+                unused = state_of(mapper)
+                first = mapped_by(exchange, mapper, lines)
+                named = chain(*(symbols_of(exchange, line) for line in lines))
+                symbols = {record.symbol for record in first}  # type: ignore[attr-defined]
+                for symbol in symbols.union(SYMBOLS, named):
+                    mapper.forget(symbol.upper())
+                assert state_of(mapper) == unused
+                assert mapped_by(exchange, mapper, lines) == first
 
     def test_failure_keeps_what_came_before(self, exchange: Exchange, path: Path) -> None:
         for lines in connections(path):

@@ -32,6 +32,12 @@ CLOSE_CODES = [1000, 1001, 1002, 1008, 1011, 1012, 4000]
 
 BY_NAME = {"argvalues": VENUES, "ids": lambda venue: venue.exchange}
 NUMBERED = [venue for venue in VENUES if venue.has_numbers]
+CHECKED = [venue for venue in VENUES if venue.checked is not None]
+NUMBERED_BOOKS = {
+    *(BookSequence.NUMBERED, BookSequence.NUMBERED_CHECKED),
+    *(BookSequence.REST, BookSequence.REQUESTED),
+}
+CHECKED_BOOKS = {BookSequence.CHECKED, BookSequence.NUMBERED_CHECKED}
 LENIENT = [venue for venue in VENUES if venue.ignores_unknown_symbols is not None]
 CREDENTIALS = {
     name: "c2VjcmV0" for venue in VENUES for name in feed_of(REGISTRY[venue.exchange]).credentials
@@ -161,8 +167,8 @@ def test_feed_says_how_its_books_are_kept(venue: LiveVenue) -> None:
     by_rest = (BookSequence.REST, BookSequence.REST_BY_TIME)
     assert (feed.books in by_rest) == venue.begins_with_rest
     assert (feed.books is BookSequence.REQUESTED) == venue.begins_with_request
-    unnumbered = (BookSequence.UNNUMBERED, BookSequence.REST_BY_TIME, BookSequence.WHOLE)
-    assert (feed.books in unnumbered) != venue.has_numbers
+    assert (feed.books in NUMBERED_BOOKS) == venue.has_numbers
+    assert (feed.books in CHECKED_BOOKS) == (venue.checked is not None)
 
 
 @pytest.mark.parametrize("venue", **BY_NAME)
@@ -380,6 +386,46 @@ async def test_gap_starts_one_book_over(stage: Stage, venue: LiveVenue) -> None:
         assert sum(is_snapshot for is_snapshot, _ in watcher.books(sound)) == 1
         assert len(stage.exchanges.sockets) == 1
         assert watcher.of(FeedError) == []
+
+
+@pytest.mark.parametrize("venue", CHECKED, ids=lambda venue: venue.exchange)
+async def test_checksum_that_does_not_fit_starts_one_book_over(
+    stage: Stage, venue: LiveVenue
+) -> None:
+    assert venue.checked is not None
+    broken, sound = venue.symbols
+    async with stage.client(venue, "book_change") as watcher:
+        socket = await stage.socket(venue)
+        for symbol in venue.symbols:
+            await socket.send_compact(venue.checked(venue.snapshot(symbol, 101), [101]))
+        frames = len(socket.asked)
+        await socket.send_compact(venue.checked(venue.update(broken, 101, 102), [102]))
+        await until(lambda: watcher.of(Disconnect))
+        assert watcher.of(Disconnect)[0].symbols == [broken]
+        await until(lambda: len(socket.asked) >= frames + 2)
+        await socket.send_compact(
+            venue.checked(venue.snapshot(broken, 105), [105]),
+            venue.checked(venue.update(broken, 105, 106), [106, 105]),
+            venue.checked(venue.update(sound, 101, 102), [102, 101]),
+        )
+        await until(lambda: watcher.books(sound)[-1] == (False, 102))
+        assert watcher.books(broken) == [(True, 101), (True, 105), (False, 106)]
+        assert len(stage.exchanges.sockets) == 1
+        assert watcher.of(FeedError) == []
+
+
+@pytest.mark.parametrize("venue", CHECKED, ids=lambda venue: venue.exchange)
+async def test_checksum_that_never_fitted_is_ignored(stage: Stage, venue: LiveVenue) -> None:
+    assert venue.checked is not None
+    symbol, _ = venue.symbols
+    async with stage.client(venue, "book_change") as watcher:
+        socket = await stage.socket(venue)
+        await socket.send_compact(
+            venue.checked(venue.snapshot(symbol, 101), [1]),
+            venue.checked(venue.update(symbol, 101, 102), [1]),
+        )
+        await until(lambda: watcher.books(symbol) == [(True, 101), (False, 102)])
+        assert watcher.of(Disconnect) == []
 
 
 @pytest.mark.parametrize("venue", LENIENT, ids=lambda venue: venue.exchange)

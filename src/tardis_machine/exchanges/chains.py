@@ -1,6 +1,6 @@
 """Sequence numbers of live books: each update names the one before it, or counts on by one."""
 
-from tardis_machine.exchanges.spec import Mapper
+from tardis_machine.exchanges.spec import Mapper, drop_symbol
 from tardis_machine.model.errors import BookGapError
 
 
@@ -17,8 +17,7 @@ class BookChain:
 
     def forget(self, symbol: str) -> None:
         """Let a symbol wait for a snapshot again, however it is written."""
-        for name in [name for name in self._last if name.upper() == symbol.upper()]:
-            del self._last[name]
+        drop_symbol(self._last, symbol)
 
     def follows(self, symbol: str, previous: int | None, number: int | None) -> bool:
         """Say whether an update can be used.
@@ -50,6 +49,7 @@ class NumberedBookMapper(Mapper):
 
     def forget(self, symbol: str) -> None:
         """Let a book wait for a snapshot again."""
+        super().forget(symbol)
         self._chain.forget(symbol)
 
     def follows(

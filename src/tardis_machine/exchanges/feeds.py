@@ -5,7 +5,7 @@ calls complete it. It also says what a message means that no mapper reads. `sour
 a feed says and knows no venue.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -39,7 +39,12 @@ class BookSequence(Enum):
     """How a live book is kept complete, in the words of the documents."""
 
     UNNUMBERED = "a snapshot, then updates without numbers: whole as long as the connection lasts"
+    CHECKED = "a snapshot, then updates with checksums: one that does not fit starts the book over"
     NUMBERED = "a snapshot, then numbered updates: a gap starts the book over"
+    NUMBERED_CHECKED = (
+        "a snapshot, then numbered updates with checksums: "
+        "a gap, or a checksum that does not fit, starts the book over"
+    )
     REST = "a REST snapshot joined to numbered updates: a gap fetches another one"
     REST_BY_TIME = "a REST snapshot, then the updates that are newer: no numbers, no gaps noticed"
     REQUESTED = "a snapshot on request joined to numbered updates: a gap asks for another one"
@@ -192,6 +197,9 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     books: BookSequence = BookSequence.UNNUMBERED
     """How its books are kept complete."""
 
+    unchecked: str = ""
+    """What the venue tells about missing updates that is not looked at, and why."""
+
     unpack: Callable[[bytes], bytes] | None = None
     """Turns a binary frame into a message; None where the venue sends text alone."""
 
@@ -242,6 +250,21 @@ def symbols_of(exchange: str, entry: Filter) -> tuple[str, ...]:
             "name those you want."
         )
     return entry.symbols
+
+
+def streamed(filters: Iterable[Filter], recorded_only: Container[str]) -> tuple[Filter, ...]:
+    """Return merged filters without the channels that exist in recordings alone."""
+    return tuple(entry for entry in optimize_filters(filters) if entry.channel not in recorded_only)
+
+
+def by_place(
+    filters: Iterable[Filter], place_of: Callable[[str], str]
+) -> dict[str, tuple[Filter, ...]]:
+    """Return merged filters by where their channel is streamed, in the order of the channels."""
+    found: dict[str, list[Filter]] = {}
+    for entry in optimize_filters(filters):
+        found.setdefault(place_of(entry.channel), []).append(entry)
+    return {place: tuple(entries) for place, entries in found.items()}
 
 
 def subscription_count(filters: Iterable[Filter]) -> int:

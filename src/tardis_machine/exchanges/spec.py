@@ -13,7 +13,7 @@ without.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -36,6 +36,9 @@ The function takes the decoded message, its arrival time as wire text, and where
 """
 
 
+Kept = TypeVar("Kept", bound=dict[str, Any] | set[str])
+
+
 class Mapper(ABC):
     """Turns messages of one venue into records of one data type; holds the state they need."""
 
@@ -48,9 +51,17 @@ class Mapper(ABC):
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         self.exchange = exchange
         self.is_live = is_live
+        self._kept: list[dict[str, Any] | set[str]] = []
 
-    def forget(self, symbol: str) -> None:  # noqa: B027 - most mappers need none
+    def keep(self, states: Kept) -> Kept:
+        """Return what is going to be kept by symbol, so that `forget` finds it."""
+        self._kept.append(states)
+        return states
+
+    def forget(self, symbol: str) -> None:
         """Drop what is known of a symbol, however it is written: messages of it may be missing."""
+        for states in self._kept:
+            drop_symbol(states, symbol)
 
     @abstractmethod
     def handler(self, tag: str) -> Handler | None:
@@ -58,6 +69,15 @@ class Mapper(ABC):
 
         Neighbouring handlers that name the same struct share the decoding.
         """
+
+
+def drop_symbol(kept: dict[str, Any] | set[str], symbol: str) -> None:
+    """Drop what is kept under a symbol, however either of them is written."""
+    for name in [name for name in kept if name.upper() == symbol.upper()]:
+        if isinstance(kept, dict):
+            del kept[name]
+        else:
+            kept.discard(name)
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -138,6 +158,22 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     def has_mappers(self) -> bool:
         """Say whether its messages can be normalized."""
         return self.load_venue is not None
+
+
+Message = TypeVar("Message")
+
+
+def one_symbol(
+    struct: type[Message], read: Callable[[Message], str | None]
+) -> Callable[[bytes], tuple[str, ...]]:
+    """Build what reads the symbol of messages that are about one symbol, or about none."""
+    decode = msgspec.json.Decoder(struct).decode
+
+    def read_symbols(message: bytes) -> tuple[str, ...]:
+        symbol = read(decode(message))
+        return () if symbol is None else (symbol,)
+
+    return read_symbols
 
 
 def channel_filters(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tardis_machine.exchanges.spec import Emit, Mapper
+from tardis_machine.exchanges.spec import Emit, Mapper, drop_symbol
 from tardis_machine.model.records import DerivativeTicker
 
 
@@ -61,8 +61,7 @@ class PendingTickers:
 
     def forget(self, symbol: str) -> None:
         """Drop what is known of a symbol, however it is written."""
-        for name in [name for name in self._tickers if name.upper() == symbol.upper()]:
-            del self._tickers[name]
+        drop_symbol(self._tickers, symbol)
 
     def of(self, symbol: str) -> PendingTicker:
         """Return the state of a symbol, new if it was not seen before."""
@@ -105,5 +104,6 @@ class TickerMapper(Mapper):
         self._tickers = PendingTickers(exchange)
 
     def forget(self, symbol: str) -> None:
-        """Drop the ticker of a symbol."""
+        """Drop the ticker of a symbol too."""
+        super().forget(symbol)
         self._tickers.forget(symbol)

@@ -4,6 +4,7 @@ import re
 
 from msgspec.structs import replace
 
+from tardis_machine.exchanges.instruments import sizes
 from tardis_machine.exchanges.instruments.spec import Instrument, Kind
 from tardis_machine.exchanges.instruments.symbols import (
     EXPIRY_HOUR,
@@ -17,8 +18,6 @@ from tardis_machine.exchanges.instruments.symbols import (
 _MONTH_CODED = re.compile(rf"(?P<name>[A-Z0-9]+USD)(?P<month>[{MONTH_CODES}])(?P<year>\d{{2}})")
 
 _KUCOIN_FUTURE = re.compile(rf"(?P<base>XBT|ETH)M(?P<month>[{MONTH_CODES}])(?P<year>\d{{2}})")
-_GATE_IO_SIZES = {"BTC": 0.0001, "ETH": 0.01}
-_KUCOIN_SIZES = {"XBT": 0.001, "ETH": 0.01}
 
 
 def bybit(symbol: str) -> Instrument | None:
@@ -63,7 +62,8 @@ def kucoin_futures(symbol: str) -> Instrument | None:
         return None
     if parts[1] == "USD":
         return pair(*parts, Kind.PERPETUAL, is_inverse=True)
-    return pair(*parts, Kind.PERPETUAL, contract_size=_KUCOIN_SIZES.get(parts[0]))
+    size = sizes.KUCOIN_USDT.of(parts[0]) if parts[1] == "USDT" else None
+    return pair(*parts, Kind.PERPETUAL, contract_size=size)
 
 
 def gate_io_futures(symbol: str) -> Instrument | None:
@@ -73,7 +73,7 @@ def gate_io_futures(symbol: str) -> Instrument | None:
         return None
     if (base, quote) == ("BTC", "USD"):
         return pair(base, quote, Kind.PERPETUAL, is_inverse=True)
-    size = _GATE_IO_SIZES.get(base) if quote == "USDT" else None
+    size = sizes.GATE_IO_USDT.of(base) if quote == "USDT" else None
     return pair(base, quote, Kind.PERPETUAL, contract_size=size)
 
 

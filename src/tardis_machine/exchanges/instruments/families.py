@@ -1,11 +1,12 @@
 """Rules per exchange family: from a symbol to its instrument, or None when no rule fits.
 
-Contract sizes are those that the exchanges publish for all contracts of a kind. Where they differ
-from contract to contract, a rule knows only the common ones and leaves the others open.
+Contract sizes are those that the exchanges publish (`sizes`); where they differ from contract to
+contract, only the common ones are known and the others are left open.
 """
 
 import re
 
+from tardis_machine.exchanges.instruments import sizes
 from tardis_machine.exchanges.instruments.spec import Instrument, Kind
 from tardis_machine.exchanges.instruments.symbols import (
     MONTH_CODES,
@@ -21,10 +22,8 @@ _BINANCE_QUOTES = (
     *("USDT", "FDUSD", "USDC", "BUSD", "TUSD", "USD", "USDP", "PAX", "DAI", "BTC", "ETH", "BNB"),
     *("EUR", "GBP", "AUD", "BRL", "TRY", "RUB", "UAH", "ZAR", "JPY", "ARS", "NGN", "PLN", "RON"),
 )
-_OKEX_LINEAR_SIZES = {"BTC": 0.01, "ETH": 0.1, "LTC": 1.0}
 _BITMEX_FUTURE = re.compile(rf"XBT([{MONTH_CODES}])(\d{{2}})")
 _HUOBI_QUOTES = ("USDT", "HUSD", "USDC", "USDD", "TUSD", "BTC", "ETH", "HT", "TRX", "EUR")
-_HUOBI_LINEAR_SIZES = {"BTC": 0.001, "ETH": 0.01}
 _TERMS = 3
 """Expiry, strike and type of an option."""
 _BITFINEX_PAIR = len("BTCUSD")
@@ -62,7 +61,7 @@ def binance_delivery(symbol: str) -> Instrument | None:
     if not name.endswith("USD"):
         return None
     base, expiry = name.removesuffix("USD"), expiry_us(date)
-    size = 100.0 if base == "BTC" else 10.0
+    size = sizes.BINANCE_INVERSE.of(base)
     kind = Kind.PERPETUAL if expiry is None else Kind.FUTURE
     return pair(base, "USD", kind, is_inverse=True, contract_size=size, expiry_us=expiry)
 
@@ -154,7 +153,7 @@ def huobi_futures(symbol: str) -> Instrument | None:
     base, _, alias = symbol.upper().partition("_")
     if alias not in ("CW", "NW", "CQ", "NQ"):
         return None
-    size = 100.0 if base == "BTC" else 10.0
+    size = sizes.HUOBI_INVERSE.of(base)
     return pair(base, "USD", Kind.FUTURE, is_inverse=True, contract_size=size)
 
 
@@ -167,9 +166,8 @@ def huobi_swap(symbol: str) -> Instrument | None:
     if len(rest) > _PAIR:
         return pair(base, quote, Kind.OPTION, contract_size=None, expiry_us=expiry)
     kind = Kind.FUTURE if rest[0] else Kind.PERPETUAL
-    size = _HUOBI_LINEAR_SIZES.get(base)
-    if quote == "USD":
-        size = 100.0 if base == "BTC" else 10.0
+    known = sizes.HUOBI_INVERSE if quote == "USD" else sizes.HUOBI_USDT
+    size = known.of(base) if quote in ("USD", "USDT") else None
     facts = {"is_inverse": quote == "USD", "contract_size": size, "expiry_us": expiry}
     return pair(base, quote, kind, **facts)
 
@@ -197,9 +195,8 @@ def okex(symbol: str) -> Instrument | None:
     expiry = expiry_us(rest[0])
     if len(rest) > 1:
         return pair(base, quote, Kind.OPTION, contract_size=None, expiry_us=expiry)
-    size = _OKEX_LINEAR_SIZES.get(base) if quote == "USDT" else None
-    if is_inverse:
-        size = 100.0 if base == "BTC" else 10.0
+    known = sizes.OKEX_INVERSE if is_inverse else sizes.OKEX_USDT
+    size = known.of(base) if is_inverse or quote == "USDT" else None
     kind = Kind.PERPETUAL if rest == ["SWAP"] else Kind.FUTURE
     facts = {"is_inverse": is_inverse, "contract_size": size, "expiry_us": expiry}
     return pair(base, quote, kind, **facts)

@@ -110,12 +110,8 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._snapshots: dict[str, BookData] = {}
-        self._waiting: dict[str, deque[BookData]] = {}
-
-    def forget(self, symbol: str) -> None:
-        """Let a book wait for a snapshot again."""
-        self._snapshots.pop(symbol.upper(), None)
+        self._snapshots: dict[str, BookData] = self.keep({})
+        self._waiting: dict[str, deque[BookData]] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""

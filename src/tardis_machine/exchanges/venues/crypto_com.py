@@ -32,7 +32,7 @@ from tardis_machine.exchanges.spec import (
     channel_filters,
 )
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.records import BookChange, BookTicker, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
@@ -202,13 +202,12 @@ class BookTickerMapper(Mapper):
             )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`ticker`, `mark` and `funding`, completed by what `index` said last."""
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
-        self._indexes: dict[str, float | None] = {}
+        self._indexes: dict[str, float | None] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle what contracts have; `estimatedfunding` is asked for, but not read."""
@@ -223,7 +222,7 @@ class DerivativeTickerMapper(Mapper):
     def map_index(self, message: Push[ValueItem], local: str, emit: Emit) -> None:
         """Remember the price of an index."""
         for item in message.result.data[:1]:
-            self._indexes[index_of(message.result.instrument_name)] = item.v
+            self._indexes[index_symbol(message.result.instrument_name)] = item.v
 
     def map_ticker(self, message: Push[TickerItem], local: str, emit: Emit) -> None:
         """Take last price and open interest."""
@@ -250,7 +249,7 @@ class DerivativeTickerMapper(Mapper):
         """Emit the ticker of a future or perpetual if a value changed."""
         if "_" in symbol or len(symbol.split("-")) == OPTION_PARTS:
             return
-        index_price = self._indexes.get(index_of(symbol))
+        index_price = self._indexes.get(index_symbol(symbol))
         self._tickers.change(
             symbol, ms_text(time_ms), local, emit, index_price=index_price, **fields
         )

@@ -25,6 +25,7 @@ from tardis_machine.exchanges.spec import (
     Version,
     WireFormat,
     always,
+    one_symbol,
 )
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
@@ -285,11 +286,7 @@ class Header(Struct, gc=False):
 
 _header = msgspec.json.Decoder(Header)
 
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the product of a message."""
-    product_id = _header.decode(message).product_id
-    return () if product_id is None else (product_id,)
+read_symbols = one_symbol(Header, lambda header: header.product_id)
 
 
 def connections(filters: Sequence[Filter], access: Access) -> list[FeedConnection]:

@@ -19,6 +19,7 @@ from tardis_machine.exchanges.spec import (
     WireFormat,
     always,
     channel_filters,
+    one_symbol,
 )
 from tardis_machine.exchanges.tags import SEPARATOR, TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
@@ -260,11 +261,7 @@ class Header(Struct, gc=False):
 
 _header = msgspec.json.Decoder(Header)
 
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the market of a message; some are about all of them."""
-    symbol = _header.decode(message).id
-    return () if symbol is None else (symbol,)
+read_symbols = one_symbol(Header, lambda header: header.id)
 
 
 def ticker_filters(symbols: Symbols) -> list[Filter]:
@@ -349,6 +346,7 @@ VENUES = {
             connections=connections,
             read_subscribe=read_subscribe,
             judge=judge,
+            unchecked="`message_id` counts all channels of a connection",
             unsubscribe=unsubscribe,
             max_subscriptions=2 * MAX_SYMBOLS + 1,
             whole_market=frozenset({MARKETS}),

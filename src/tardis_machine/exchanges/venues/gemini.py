@@ -25,6 +25,7 @@ from tardis_machine.exchanges.spec import (
     Version,
     WireFormat,
     channel_filters,
+    one_symbol,
 )
 from tardis_machine.exchanges.tags import KeyTag, StartTag
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Side, Trade
@@ -204,11 +205,7 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._begun: set[str] = set()
-
-    def forget(self, symbol: str) -> None:
-        """Let a book begin again."""
-        self._begun.discard(symbol.upper())
+        self._begun: set[str] = self.keep(set())
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
@@ -264,20 +261,9 @@ def side_levels(changes: Sequence[Change], side: str) -> list[BookLevel]:
     return [BookLevel(change.price, change.amount) for change in changes if change.side == side]
 
 
-_decode_old_symbol = msgspec.json.Decoder(OldSymbol).decode
-_decode_symbol = msgspec.json.Decoder(Symbol).decode
-
-
-def read_old_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol of an old message."""
-    symbol = _decode_old_symbol(message).symbol
-    return () if symbol is None else (symbol,)
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
+def filter_symbol(message: Symbol) -> str | None:
     """Return the symbol of a message as filters know it."""
-    symbol = _decode_symbol(message).s
-    return () if symbol is None else (symbol.upper(),)
+    return None if message.s is None else message.s.upper()
 
 
 def read_old_subscribe(message: Any) -> list[Filter] | None:
@@ -295,14 +281,14 @@ def read_old_subscribe(message: Any) -> list[Filter] | None:
 OLD_FORMAT = WireFormat(
     tag=StartTag(b'{"type":"', Type, lambda message: message.type),
     locate=Filter,
-    symbols=read_old_symbols,
+    symbols=one_symbol(OldSymbol, lambda message: message.symbol),
     read_subscribe=read_old_subscribe,
 )
 
 FORMAT = WireFormat(
     tag=KeyTag(*CHANNELS),
     locate=lambda key: Filter(CHANNELS.get(key, key)),
-    symbols=read_symbols,
+    symbols=one_symbol(Symbol, filter_symbol),
     # Clients have always sent the older form, whatever they replayed.
     read_subscribe=read_old_subscribe,
 )
@@ -368,6 +354,7 @@ VENUES = {
             read_subscribe=read_subscribe,
             judge=judge,
             books=BookSequence.UNNUMBERED,
+            unchecked="the venue does not say that `U` follows the last `u`",
         ),
     )
 }

@@ -15,7 +15,15 @@ from tardis_machine.exchanges.feeds import (
     symbols_of,
 )
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, WireFormat, always
+from tardis_machine.exchanges.spec import (
+    Emit,
+    Handler,
+    Mapper,
+    Venue,
+    WireFormat,
+    always,
+    one_symbol,
+)
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.model.records import BookChange, BookLevel, Trade
 from tardis_machine.model.requests import Filter
@@ -119,12 +127,6 @@ class BookMapper(Mapper):
 _decode_header = msgspec.json.Decoder(Header).decode
 
 
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol of a message."""
-    code = _decode_header(message).code
-    return () if code is None else (code,)
-
-
 def read_subscribe(message: Any) -> list[Filter] | None:
     """Read `[{"ticket": "x"}, {"type": "orderbook", "codes": ["KRW-BTC"]}]`."""
     if not isinstance(message, list):
@@ -158,7 +160,7 @@ def judge(message: bytes) -> Verdict:
 FORMAT = WireFormat(
     tag=StartTag(b'{"type":"', Header, lambda message: message.type),
     locate=Filter,
-    symbols=read_symbols,
+    symbols=one_symbol(Header, lambda header: header.code),
     read_subscribe=read_subscribe,
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tardis_machine.exchanges.instruments import sizes
 from tardis_machine.exchanges.instruments.registry import RULES, instrument_of
 from tardis_machine.exchanges.instruments.spec import Kind
 from tardis_machine.model.time import parse_us
@@ -36,6 +37,34 @@ def test_every_symbol_of_the_golden_files_is_known() -> None:
     assert {exchange for exchange, _ in symbols} == set(RULES)
     unknown = {each for each in symbols if instrument_of(*each) is None}
     assert unknown == NOT_TRADED
+
+
+@pytest.mark.parametrize(
+    ("exchange", "pattern"),
+    [
+        ("huobi-dm", r'"contract_code":"(\w+)","contract_type":"\w+","contract_size":([\d.]+)'),
+        ("kucoin-futures", r'"symbol":"(\w+)","rootSymbol":"\w+","multiplier":([\d.]+)'),
+    ],
+)
+def test_sizes_are_those_of_the_messages_that_tell_them(exchange: str, pattern: str) -> None:
+    texts = [file.read_text(encoding="utf-8") for file in (GOLDEN / exchange).glob("*.txt")]
+    told = re.findall(pattern, "\n".join(texts))
+    assert told
+    for symbol, size in told:
+        # Huobi tells sizes by the code of a contract, whose symbol is its base and an alias.
+        alias = re.sub(r"\d{6}$", "_CW", symbol)
+        found = instrument_of(exchange, alias)
+        assert found is not None
+        assert found.contract_size == float(size)
+
+
+SIZES = [value for value in vars(sizes).values() if isinstance(value, sizes.Sizes)]
+
+
+@pytest.mark.parametrize("known_sizes", SIZES, ids=lambda each: each.published)
+def test_sizes_name_where_they_are_published(known_sizes: sizes.Sizes) -> None:
+    assert "`" in known_sizes.published
+    assert all(size > 0 for size in known_sizes.by_base.values())
 
 
 def known(exchange: str, symbol: str) -> tuple[Any, ...]:
@@ -122,6 +151,7 @@ def known(exchange: str, symbol: str) -> tuple[Any, ...]:
         ("gate-io-futures", "ETC_USD", ("ETC", "USD", Kind.PERPETUAL, False, None)),
         ("kucoin", "ETH-BTC", ("ETH", "BTC", Kind.SPOT, False, 1.0)),
         ("kucoin-futures", "XBTUSDTM", ("BTC", "USDT", Kind.PERPETUAL, False, 0.001)),
+        ("kucoin-futures", "XBTUSDCM", ("BTC", "USDC", Kind.PERPETUAL, False, None)),
         ("kucoin-futures", "PEPEUSDTM", ("PEPE", "USDT", Kind.PERPETUAL, False, None)),
         ("kucoin-futures", "XBTUSDM", ("BTC", "USD", Kind.PERPETUAL, True, 1.0)),
         ("kucoin-futures", "XBTMH24", ("BTC", "USD", Kind.FUTURE, True, 1.0)),

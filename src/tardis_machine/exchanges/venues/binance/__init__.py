@@ -50,7 +50,7 @@ class DeliveryTickerMapper(DerivativeTickerMapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._index_prices: dict[str, float] = {}
+        self._index_prices: dict[str, float] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle index prices too."""

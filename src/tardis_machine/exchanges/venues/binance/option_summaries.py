@@ -86,8 +86,8 @@ class OptionSummaryMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self.prices: dict[str, float] = {}
-        self._interests: dict[str, float] = {}
+        self.prices: dict[str, float] = self.keep({})
+        self._interests: dict[str, float] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle summaries and what completes them."""

@@ -11,10 +11,10 @@ from tardis_machine.exchanges.feeds import (
     Feed,
     FeedConnection,
     Verdict,
+    by_place,
     split_by_symbol,
     symbols_of,
 )
-from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.exchanges.protocols.combined_feed import read_subscribe
 from tardis_machine.exchanges.spec import Symbols, channel_filters
 from tardis_machine.exchanges.venues.binance.option_summaries import coin_of, underlying_of
@@ -91,15 +91,16 @@ def connections(filters: Sequence[Filter], access: Access) -> list[FeedConnectio
     """Return the connections of each address, as many as the limit makes necessary."""
     base = access.url(OPTIONS, BASE_URL).removesuffix("/stream")
     base = base.removesuffix("/public").removesuffix("/market")
-    by_path: dict[str, list[Filter]] = {}
-    for entry in optimize_filters(filters):
-        path = "public" if entry.channel in PUBLIC_CHANNELS else "market"
-        by_path.setdefault(path, []).append(entry)
     return [
         FeedConnection(url=f"{base}/{path}/stream", filters=part, frames=frames_of(part))
-        for path, entries in by_path.items()
+        for path, entries in by_place(filters, path_of).items()
         for part in split_by_symbol(entries, MAX_SUBSCRIPTIONS)
     ]
+
+
+def path_of(channel: str) -> str:
+    """Return the socket of a channel."""
+    return "public" if channel in PUBLIC_CHANNELS else "market"
 
 
 def frames_of(filters: Sequence[Filter], method: str = "SUBSCRIBE") -> tuple[str, ...]:

@@ -106,6 +106,7 @@ def make_feed(exchange: str) -> Feed:
         connections=partial(connections, exchange),
         read_subscribe=read_subscribe,
         judge=judge,
+        unchecked="numbers count all channels of a connection; checksums are not subscribed",
         max_subscriptions=MAX_SUBSCRIPTIONS,
         whole_market=frozenset({LIQUIDATIONS}),
     )

@@ -4,6 +4,7 @@ None is stateless: what a message is about may have been said by an earlier one.
 """
 
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -48,6 +49,9 @@ class Level(Struct, array_like=True, gc=False):
     price: float
     count: float
     amount: float
+
+
+entries_of = attrgetter("price", "count", "amount")
 
 
 class BookMessage(Struct, array_like=True, gc=False):
@@ -160,13 +164,14 @@ class BookMapper(Mapper):
 
     def map(self, symbol: str, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit all levels, or the one that changed."""
-        is_snapshot, levels = read_levels(message.levels)
+        levels: list[Any] = message.levels
+        is_snapshot = not (levels and isinstance(levels[0], float))
         bids: list[BookLevel] = []
         asks: list[BookLevel] = []
-        for level in levels:
-            side = bids if level.amount > 0 else asks
+        for price, count, amount in map(entries_of, levels) if is_snapshot else (levels,):
+            side = bids if amount > 0 else asks
             # A level without orders is removed; its amount only tells the side.
-            side.append(BookLevel(level.price, abs(level.amount) if level.count > 0 else 0.0))
+            side.append(BookLevel(price, abs(amount) if count > 0 else 0.0))
         emit(
             BookChange(
                 symbol=symbol,
@@ -178,13 +183,6 @@ class BookMapper(Mapper):
                 local_timestamp=local,
             )
         )
-
-
-def read_levels(levels: list[Any]) -> tuple[bool, list[Level]]:
-    """Say whether an array has all levels, and return them, or the one that it is."""
-    if levels and isinstance(levels[0], float):
-        return False, [Level(*levels)]
-    return True, levels
 
 
 class BookTickerMapper(Mapper):

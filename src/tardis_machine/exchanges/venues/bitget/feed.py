@@ -49,7 +49,7 @@ def make_feed(exchange: str) -> Feed:
         connections=partial(connections, exchange),
         read_subscribe=read_subscribe,
         judge=judge,
-        books=BookSequence.NUMBERED,
+        books=BookSequence.NUMBERED_CHECKED,
         unsubscribe=partial(unsubscribe, exchange),
         max_subscriptions=MAX_SUBSCRIPTIONS,
         whole_market=frozenset({LIQUIDATIONS}),

@@ -1,15 +1,15 @@
 """WebSocket v2: `{action, arg: {channel, instId}, data}`."""
 
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, optional
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.bitget.fields import (
     LooseLevel,
     best_level,
@@ -18,16 +18,16 @@ from tardis_machine.exchanges.venues.bitget.fields import (
     read_subscribe,
 )
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.records import BookChange, BookTicker, OptionalNumber, Trade
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
 
 
-class Argument(Struct, gc=False, rename="camel"):
+class Argument(Struct, gc=False, rename={"symbol": "instId"}):
     """What was subscribed to."""
 
-    inst_id: str
+    symbol: str
 
 
 class Push(Struct, Generic[Item], gc=False):
@@ -76,10 +76,10 @@ class TickerItem(Struct, gc=False, rename="camel"):
     next_funding_time: LooseNumber = None
 
 
-class AnyArgument(Struct, gc=False, rename="camel"):
+class AnyArgument(Struct, gc=False, rename={"symbol": "instId"}):
     """What was subscribed to, for its symbol."""
 
-    inst_id: str | None = None
+    symbol: str | None = None
 
 
 class AnyMessage(Struct, gc=False):
@@ -99,7 +99,7 @@ class TradeMapper(Mapper):
 
     def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
         """Emit one trade per item."""
-        symbol = message.arg.inst_id
+        symbol = message.arg.symbol
         for item in message.data:
             emit(
                 Trade(
@@ -126,7 +126,7 @@ class BookMapper(Mapper):
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book."""
-        symbol = message.arg.inst_id
+        symbol = message.arg.symbol
         for item in message.data:
             emit(
                 BookChange(
@@ -145,6 +145,8 @@ class BookTickerMapper(Mapper):
     """`books1`."""
 
     is_stateless = True
+    number: Callable[[LooseNumber], OptionalNumber] = staticmethod(optional)
+    """Reads a price or an amount."""
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
@@ -152,29 +154,25 @@ class BookTickerMapper(Mapper):
 
     def map(self, message: Push[BestItem], local: str, emit: Emit) -> None:
         """Emit the best bid and ask."""
-        symbol = message.arg.inst_id
+        number = self.number
         for item in message.data:
             bid, ask = best_level(item.bids), best_level(item.asks)
             emit(
                 BookTicker(
-                    symbol=symbol,
+                    symbol=message.arg.symbol,
                     exchange=self.exchange,
-                    ask_amount=optional(ask.amount),
-                    ask_price=optional(ask.price),
-                    bid_price=optional(bid.price),
-                    bid_amount=optional(bid.amount),
+                    ask_amount=number(ask.amount),
+                    ask_price=number(ask.price),
+                    bid_price=number(bid.price),
+                    bid_amount=number(bid.amount),
                     timestamp=ms_text(item.ts),
                     local_timestamp=local,
                 )
             )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`ticker`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
@@ -198,18 +196,9 @@ class DerivativeTickerMapper(Mapper):
             )
 
 
-_decode_any = msgspec.json.Decoder(AnyMessage).decode
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol that was subscribed to."""
-    symbol = _decode_any(message).arg.inst_id
-    return () if symbol is None else (symbol,)
-
-
 FORMAT = WireFormat(
     tag=TextTag("action", "arg.channel"),
     locate=locate,
-    symbols=read_symbols,
+    symbols=one_symbol(AnyMessage, lambda message: message.arg.symbol),
     read_subscribe=read_subscribe,
 )

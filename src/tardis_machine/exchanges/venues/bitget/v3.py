@@ -1,28 +1,31 @@
 """WebSocket v3: `{action, arg: {topic, symbol}, data, ts}`."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from tardis_machine.exchanges.chains import NumberedBookMapper
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
+from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
+from tardis_machine.exchanges.venues.bitget import v2
 from tardis_machine.exchanges.venues.bitget.fields import (
     LooseLevel,
-    best_level,
     funding_of,
     locate,
     read_subscribe,
 )
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookChange, BookTicker, Liquidation, Trade
+from tardis_machine.model.records import BookChange, Liquidation
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
+
+SIDES = {"bids": "b", "asks": "a"}
+TRADE_KEYS = {"trade_id": "i", "price": "p", "size": "v", "side": "S", "ts": "T"}
 
 
 class Argument(Struct, gc=False):
@@ -40,32 +43,45 @@ class Push(Struct, Generic[Item], gc=False):
     ts: float | None = None
 
 
-class TradeItem(Struct, gc=False):
+class TradeItem(Struct, gc=False, rename=TRADE_KEYS):
     """One trade."""
 
-    i: str
-    p: float
-    v: float
-    S: str
-    T: float
+    ts: float
+    price: float
+    size: float
+    side: str
+    trade_id: str
 
 
-class BookItem(Struct, gc=False):
+class BookItem(Struct, gc=False, rename=SIDES):
     """Changed levels of a book, or all of them; `pseq` is the number of the message before."""
 
-    a: list[Level]
-    b: list[Level]
+    asks: list[Level]
+    bids: list[Level]
     ts: float
     seq: int | None = None
     pseq: int | None = None
 
 
-class BestItem(Struct, gc=False):
+class CheckedBook(BookItem, gc=False):
+    """The same with the checksum of the book after it."""
+
+    checksum: Any = None
+
+
+class RawBook(Struct, gc=False, rename=SIDES):
+    """The levels of the same as they stand in the message."""
+
+    bids: list[RawPair]
+    asks: list[RawPair]
+
+
+class BestItem(Struct, gc=False, rename=SIDES):
     """The best level."""
 
     ts: float
-    a: list[LooseLevel] = []
-    b: list[LooseLevel] = []
+    asks: list[LooseLevel] = []
+    bids: list[LooseLevel] = []
 
 
 class TickerItem(Struct, gc=False, rename="camel"):
@@ -107,96 +123,70 @@ class AnyMessage(Struct, gc=False):
     arg: AnyArgument
 
 
-class TradeMapper(Mapper):
+class TradeMapper(v2.TradeMapper):
     """`publicTrade`, without those from before the subscription."""
-
-    is_stateless = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle new trades."""
         return (Push[TradeItem], self.map) if tag == "update,publicTrade" else None
 
-    def map(self, message: Push[TradeItem], local: str, emit: Emit) -> None:
-        """Emit one trade per item."""
-        symbol = message.arg.symbol
-        for item in message.data:
-            emit(
-                Trade(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    id=item.i,
-                    price=item.p,
-                    amount=item.v,
-                    side="buy" if item.S == "buy" else "sell",
-                    timestamp=ms_text(item.T),
-                    local_timestamp=local,
-                )
-            )
+
+_decode_book = msgspec.json.Decoder(CheckedBook, strict=False).decode
 
 
-class BookMapper(NumberedBookMapper):
+class BookMapper(CheckedBookMapper):
     """`books`."""
+
+    formula = ALTERNATING
+    raw_sides = RawBook
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        is_book = tag in ("snapshot,books", "update,books")
-        return (Push[BookItem], self.map) if is_book else None
+        if tag not in ("snapshot,books", "update,books"):
+            return None
+        if self.checks_sequence:
+            return Push[Raw], self.map_live
+        return Push[BookItem], self.map
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
-        symbol = message.arg.symbol
         is_snapshot = message.action == "snapshot"
         for item in message.data:
-            ids = item.pseq, item.seq
-            if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=is_snapshot):
-                continue
-            emit(
-                BookChange(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    is_snapshot=is_snapshot,
-                    bids=book_levels(item.b),
-                    asks=book_levels(item.a),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
-                )
-            )
+            emit(self._change(message.arg.symbol, item, local, is_snapshot=is_snapshot))
+
+    def map_live(self, message: Push[Raw], local: str, emit: Emit) -> None:
+        """Emit the book, or what changed of it, if nothing is missing before it."""
+        symbol, is_snapshot = message.arg.symbol, message.action == "snapshot"
+        for raw in message.data:
+            item = _decode_book(raw)
+            if self.follows(symbol, item.pseq, item.seq, is_snapshot=is_snapshot):
+                self.compare(symbol, item, raw, local, is_snapshot=is_snapshot)
+                emit(self._change(symbol, item, local, is_snapshot=is_snapshot))
+
+    def _change(self, symbol: str, item: BookItem, local: str, *, is_snapshot: bool) -> BookChange:
+        return BookChange(
+            symbol=symbol,
+            exchange=self.exchange,
+            is_snapshot=is_snapshot,
+            bids=book_levels(item.bids),
+            asks=book_levels(item.asks),
+            timestamp=ms_text(item.ts),
+            local_timestamp=local,
+        )
 
 
-class BookTickerMapper(Mapper):
-    """`books1`."""
+class BookTickerMapper(v2.BookTickerMapper):
+    """`books1`, where zero stands for no value."""
 
-    is_stateless = True
+    number = staticmethod(nonzero)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
         return (Push[BestItem], self.map) if tag == "snapshot,books1" else None
 
-    def map(self, message: Push[BestItem], local: str, emit: Emit) -> None:
-        """Emit the best bid and ask."""
-        symbol = message.arg.symbol
-        for item in message.data:
-            bid, ask = best_level(item.b), best_level(item.a)
-            emit(
-                BookTicker(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    ask_amount=nonzero(ask.amount),
-                    ask_price=nonzero(ask.price),
-                    bid_price=nonzero(bid.price),
-                    bid_amount=nonzero(bid.amount),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
-                )
-            )
 
-
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`ticker`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""
@@ -248,18 +238,9 @@ class LiquidationMapper(Mapper):
             )
 
 
-_decode_any = msgspec.json.Decoder(AnyMessage).decode
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the symbol that was subscribed to; none for the whole channel."""
-    symbol = _decode_any(message).arg.symbol
-    return () if symbol is None else (symbol,)
-
-
 FORMAT = WireFormat(
     tag=TextTag("action", "arg.topic"),
     locate=locate,
-    symbols=read_symbols,
+    symbols=one_symbol(AnyMessage, lambda message: message.arg.symbol),
     read_subscribe=read_subscribe,
 )

@@ -166,7 +166,8 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._prices: dict[int, float] = {}
+        self._prices: dict[str, dict[int, float]] = self.keep({})
+        """By symbol and id of a level."""
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the table `orderBookL2`."""
@@ -183,8 +184,9 @@ class BookMapper(Mapper):
             if change.bids or change.asks:
                 emit(change)
             if message.action == "delete":
+                prices = self._prices[data[0].symbol]
                 for item in data:
-                    self._prices.pop(item.id, None)
+                    prices.pop(item.id, None)
 
     def _map_partial(self, message: BookTable, local: str, emit: Emit) -> None:
         by_symbol: dict[str, list[BookItem]] = {}
@@ -206,7 +208,7 @@ class BookMapper(Mapper):
             )
 
     def _change(self, items: list[BookItem], local: str, *, is_snapshot: bool) -> BookChange:
-        prices = self._prices
+        prices = self._prices.setdefault(items[0].symbol, {})
         bids: list[BookLevel] = []
         asks: list[BookLevel] = []
         latest = items[0].timestamp or ""

@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.bybit.v5 import SIDES, Push, order_side
 from tardis_machine.model.numbers import optional_number
 from tardis_machine.model.records import BookChange, BookLevel, Liquidation, Trade
@@ -181,12 +181,8 @@ class BookMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`instrument_info`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle states of contracts."""

@@ -8,7 +8,7 @@ from tardis_machine.exchanges.chains import NumberedBookMapper
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.numbers import optional_number
 from tardis_machine.model.records import (
     BookChange,
@@ -151,7 +151,7 @@ class BookTickerMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._best: dict[str, tuple[Level | SnapshotLevel, Level | SnapshotLevel]] = {}
+        self._best: dict[str, tuple[Level | SnapshotLevel, Level | SnapshotLevel]] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
@@ -179,12 +179,8 @@ class BookTickerMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`tickers`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""

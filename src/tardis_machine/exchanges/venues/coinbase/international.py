@@ -1,9 +1,11 @@
 """Coinbase International Exchange: messages told apart by `channel` and `type`."""
 
+from functools import lru_cache
+
 from msgspec import UNSET, Struct
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.coinbase.mappers import EPOCH, Change, snapshot_levels
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Side, Trade
 from tardis_machine.model.time import iso_text, ms_text, parse_us
@@ -17,6 +19,7 @@ PERPETUAL = "-PERP"
 """How the symbols of contracts with funding end."""
 
 HOUR_MS = 3_600_000
+HOUR_DIGITS = len("2024-11-06T01")
 
 
 class Match(Struct, gc=False):
@@ -172,12 +175,8 @@ class InternationalBookTickerMapper(Mapper):
         )
 
 
-class InternationalTickerMapper(Mapper):
+class InternationalTickerMapper(TickerMapper):
     """`RISK` and `FUNDING` of perpetuals, with the price of their last `MATCH`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the channels a ticker is made of."""
@@ -222,6 +221,12 @@ class InternationalTickerMapper(Mapper):
 
 def next_hour(time: str) -> str:
     """Return the start of the hour after a time."""
+    return hour_after(f"{time[:HOUR_DIGITS]}:00:00.000Z" if time.endswith("Z") else time)
+
+
+@lru_cache(maxsize=256)
+def hour_after(time: str) -> str:
+    """Return the start of the hour after a time; rates come many times per hour."""
     return ms_text((parse_us(time) // 1000 // HOUR_MS + 1) * HOUR_MS)
 
 

@@ -97,6 +97,7 @@ FEED = Feed(
     connections=connections,
     read_subscribe=read_subscribe,
     judge=judge,
+    unchecked="the venue does not say what `sequence` counts",
     unsubscribe=unsubscribe,
     credentials=CREDENTIALS,
 )

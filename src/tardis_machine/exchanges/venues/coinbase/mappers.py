@@ -1,9 +1,8 @@
 """Coinbase messages, and the mappers that read them."""
 
-import msgspec
 from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.spec import Emit, Handler, Mapper
+from tardis_machine.exchanges.spec import Emit, Handler, Mapper, one_symbol
 from tardis_machine.model.numbers import to_number
 from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Trade
 from tardis_machine.model.time import iso_us_text
@@ -103,7 +102,7 @@ class BookMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._last_times: dict[str, str] = {}
+        self._last_times: dict[str, str] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle snapshots and updates."""
@@ -193,10 +192,5 @@ def time_or_local(time: str | None, local: str) -> str:
     return local if time is None or time < EPOCH else iso_us_text(time)
 
 
-_product = msgspec.json.Decoder(Product)
-
-
-def read_symbols(message: bytes) -> tuple[str, ...]:
-    """Return the product of a message; confirmations of subscriptions have none."""
-    product_id = _product.decode(message).product_id
-    return () if product_id is None else (product_id,)
+read_symbols = one_symbol(Product, lambda message: message.product_id)
+"""Confirmations of subscriptions have none."""

@@ -11,6 +11,7 @@ from tardis_machine.exchanges.feeds import (
     Feed,
     FeedConnection,
     Verdict,
+    streamed,
     symbols_of,
 )
 from tardis_machine.exchanges.filters import optimize_filters
@@ -44,9 +45,7 @@ _answer = msgspec.json.Decoder(Answer)
 
 def spot_connections(filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Ask for everything on one socket, symbol by symbol."""
-    wanted = tuple(
-        entry for entry in optimize_filters(filters) if entry.channel not in RECORDED_ONLY
-    )
+    wanted = streamed(filters, RECORDED_ONLY)
     if not wanted:
         return []
     frames = tuple(spot_frames(wanted, access, "subscribe"))
@@ -137,5 +136,6 @@ FUTURES_FEED = Feed(
     read_subscribe=read_subscribe,
     judge=judge,
     books=BookSequence.UNNUMBERED,
+    unchecked="the venue does not say that the ids of levels follow each other",
     unsubscribe=futures_unsubscribe,
 )

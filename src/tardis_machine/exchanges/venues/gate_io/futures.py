@@ -8,7 +8,7 @@ from msgspec import Struct
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.gate_io.spot import locate
 from tardis_machine.exchanges.venues.gate_io.spot_v3 import symbols_in
 from tardis_machine.model.numbers import optional_number
@@ -166,12 +166,8 @@ class BookMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`futures.tickers`."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle tickers."""

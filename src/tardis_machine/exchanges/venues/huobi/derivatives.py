@@ -5,7 +5,7 @@ from functools import partial
 from msgspec import Struct
 
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Symbols, channel_filters
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.huobi.market import SIDES
 from tardis_machine.exchanges.venues.huobi.topics import channel_of, symbol_of
 from tardis_machine.model.records import Liquidation
@@ -96,12 +96,8 @@ class ContractMessage(Struct, gc=False):
     data: list[ContractItem]
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`basis`, `open_interest` and `funding_rate` joined per symbol."""
-
-    def __init__(self, exchange: str, *, is_live: bool) -> None:
-        super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the channels a ticker is made of."""
@@ -184,6 +180,14 @@ class FuturesLiquidationMapper(LiquidationMapper):
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
         self._symbols: dict[str, str] = {}
+        """By contract code."""
+
+    def forget(self, symbol: str) -> None:
+        """Drop the contracts of a coin, which is what they are subscribed by."""
+        super().forget(symbol)
+        coin = f"{symbol.upper().partition('_')[0]}_"
+        for code in [code for code, known in self._symbols.items() if known.startswith(coin)]:
+            del self._symbols[code]
 
     def handler(self, tag: str) -> Handler | None:
         """Handle what is known about contracts too."""

@@ -18,9 +18,9 @@ from tardis_machine.exchanges.feeds import (
     RestCalls,
     Snapshots,
     Verdict,
+    by_place,
     symbols_of,
 )
-from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.exchanges.venues.huobi import topics
 from tardis_machine.exchanges.venues.huobi.derivatives import CONTRACT_TYPES
 from tardis_machine.model.errors import SourceError
@@ -92,10 +92,8 @@ _encode = msgspec.json.Encoder().encode
 
 def connections(market: Market, filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Return one connection per address."""
-    by_url: dict[str, list[Filter]] = {}
-    for entry in optimize_filters(filters):
-        by_url.setdefault(market.url_of(entry.channel), []).append(entry)
-    return [connection(market, url, entries, access) for url, entries in by_url.items()]
+    places = by_place(filters, market.url_of).items()
+    return [connection(market, url, entries, access) for url, entries in places]
 
 
 def connection(

@@ -63,11 +63,7 @@ class MbpMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._books: dict[str, Book] = {}
-
-    def forget(self, symbol: str) -> None:
-        """Drop a book."""
-        self._books.pop(symbol.upper(), None)
+        self._books: dict[str, Book] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle updates and whole books."""

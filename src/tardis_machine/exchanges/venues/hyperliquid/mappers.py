@@ -123,7 +123,7 @@ class TradeMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._seen: set[str] = set()
+        self._seen: set[str] = self.keep(set())
 
     def handler(self, tag: str) -> Handler | None:
         """Handle trades."""

@@ -5,8 +5,15 @@ from typing import Any
 
 import msgspec
 
-from tardis_machine.exchanges.feeds import Access, Feed, FeedConnection, Verdict, symbols_of
-from tardis_machine.exchanges.filters import optimize_filters
+from tardis_machine.exchanges.feeds import (
+    Access,
+    BookSequence,
+    Feed,
+    FeedConnection,
+    Verdict,
+    streamed,
+    symbols_of,
+)
 from tardis_machine.model.requests import Filter
 
 EXCHANGE = "kraken"
@@ -40,14 +47,11 @@ _header = msgspec.json.Decoder(Header)
 
 def connections(filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Ask for everything on one socket, channel by channel."""
-    streamed = tuple(
-        entry for entry in optimize_filters(filters) if entry.channel not in RECORDED_ONLY
-    )
-    if not streamed:
+    wanted = streamed(filters, RECORDED_ONLY)
+    if not wanted:
         return []
     url = access.url(EXCHANGE, URL)
-    frames = tuple(map(subscribe_frame, streamed))
-    return [FeedConnection(url=url, filters=streamed, frames=frames)]
+    return [FeedConnection(url=url, filters=wanted, frames=tuple(map(subscribe_frame, wanted)))]
 
 
 def subscribe_frame(wanted: Filter, method: str = "subscribe") -> str:
@@ -86,6 +90,7 @@ FEED = Feed(
     connections=connections,
     read_subscribe=read_subscribe,
     judge=judge,
+    books=BookSequence.CHECKED,
     unsubscribe=unsubscribe,
     recorded_only=RECORDED_ONLY,
     whole_market=frozenset({INSTRUMENTS}),

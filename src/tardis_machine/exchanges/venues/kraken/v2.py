@@ -1,11 +1,12 @@
 """WebSocket v2: objects of channel, type and data, whose numbers are JSON numbers."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
+from tardis_machine.exchanges.protocols.checksums import ASKS_FIRST, CheckedBookMapper
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.venues.kraken.v1 import read_subscribe
@@ -41,11 +42,11 @@ class TradeMessage(Struct, gc=False):
     data: list[TradeItem]
 
 
-class Level(Struct, gc=False):
+class Level(Struct, gc=False, rename={"amount": "qty"}):
     """One price level."""
 
     price: float
-    qty: float
+    amount: float
 
 
 class BookItem(Struct, gc=False):
@@ -62,6 +63,33 @@ class BookMessage(Struct, gc=False):
 
     type: str
     data: list[BookItem]
+
+
+class RawBookMessage(Struct, gc=False):
+    """A `book` message whose items are not decoded yet."""
+
+    type: str
+    data: list[Raw]
+
+
+class CheckedBook(BookItem, gc=False):
+    """The levels of one symbol, and the checksum of the book with them."""
+
+    checksum: Any = None
+
+
+class RawLevel(Struct, gc=False, rename={"amount": "qty"}):
+    """One price level as it stands in the message."""
+
+    price: Raw
+    amount: Raw
+
+
+class RawBook(Struct, gc=False):
+    """The levels of one symbol as they stand in the message."""
+
+    bids: list[RawLevel] = []
+    asks: list[RawLevel] = []
 
 
 class TickerItem(Struct, gc=False):
@@ -125,30 +153,46 @@ class TradeMapper(Mapper):
             )
 
 
-class BookMapper(Mapper):
-    """`book`."""
+_decode_book = msgspec.json.Decoder(CheckedBook, strict=False).decode
 
-    is_stateless = True
+
+class BookMapper(CheckedBookMapper):
+    """`book`, which has no numbers: a lost update shows in the checksum alone."""
+
+    formula = ASKS_FIRST
+    raw_sides = RawBook
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (BookMessage, self.map) if tag == "book" else None
+        if tag != "book":
+            return None
+        return (RawBookMessage, self.map_live) if self.checks_sequence else (BookMessage, self.map)
 
     def map(self, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit whole books or changed levels."""
         is_snapshot = message.type == "snapshot"
         for item in message.data:
-            emit(
-                BookChange(
-                    symbol=item.symbol,
-                    exchange=self.exchange,
-                    is_snapshot=is_snapshot,
-                    bids=[BookLevel(level.price, level.qty) for level in item.bids],
-                    asks=[BookLevel(level.price, level.qty) for level in item.asks],
-                    timestamp=local if item.timestamp is None else iso_us_text(item.timestamp),
-                    local_timestamp=local,
-                )
-            )
+            emit(self._change(item, local, is_snapshot=is_snapshot))
+
+    def map_live(self, message: RawBookMessage, local: str, emit: Emit) -> None:
+        """Emit whole books, or changed levels of those that have begun."""
+        is_snapshot = message.type == "snapshot"
+        for raw in message.data:
+            item = _decode_book(raw)
+            if self.follows(item.symbol, None, None, is_snapshot=is_snapshot):
+                self.compare(item.symbol, item, raw, local, is_snapshot=is_snapshot)
+                emit(self._change(item, local, is_snapshot=is_snapshot))
+
+    def _change(self, item: BookItem, local: str, *, is_snapshot: bool) -> BookChange:
+        return BookChange(
+            symbol=item.symbol,
+            exchange=self.exchange,
+            is_snapshot=is_snapshot,
+            bids=[BookLevel(level.price, level.amount) for level in item.bids],
+            asks=[BookLevel(level.price, level.amount) for level in item.asks],
+            timestamp=local if item.timestamp is None else iso_us_text(item.timestamp),
+            local_timestamp=local,
+        )
 
 
 class BookTickerMapper(Mapper):

@@ -1,4 +1,6 @@
-"""Books of both markets: updates by sequence number, joined to a REST answer."""
+"""What both markets share: messages about a topic, and books that begin with a REST answer."""
+
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -6,6 +8,15 @@ from tardis_machine.exchanges.levels import Level
 from tardis_machine.exchanges.protocols import combined_depth
 from tardis_machine.exchanges.protocols.combined_depth import Depth, DepthData
 from tardis_machine.exchanges.spec import Emit
+
+Data = TypeVar("Data")
+
+
+class Push(Struct, Generic[Data], gc=False):
+    """A message about a topic, which names channel and symbol."""
+
+    topic: str
+    data: Data
 
 
 class SnapshotData(Struct, gc=False):
@@ -25,10 +36,6 @@ class SnapshotMessage(Struct, gc=False):
 
 class BookMapper(combined_depth.BookMapper):
     """Joins updates to a snapshot as combined streams do, but for what is said here."""
-
-    def forget(self, symbol: str) -> None:
-        """Drop a book."""
-        self._books.pop(symbol, None)
 
     def joins(self, delta: Depth, snapshot_id: int) -> bool:
         """Say whether a delta directly continues the snapshot; one without a number fits all."""

@@ -7,9 +7,9 @@ from tardis_machine.exchanges.levels import Level
 from tardis_machine.exchanges.numbers import LooseNumber, optional
 from tardis_machine.exchanges.protocols.combined_depth import DepthData, DepthMessage
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
-from tardis_machine.exchanges.tickers import PendingTickers
+from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.kucoin import books
-from tardis_machine.exchanges.venues.kucoin.books import SnapshotMessage, symbol_of
+from tardis_machine.exchanges.venues.kucoin.books import Push, SnapshotMessage, symbol_of
 from tardis_machine.model.numbers import nonzero_number
 from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.time import ms_text
@@ -45,13 +45,6 @@ class UpdateData(Struct, gc=False):
     timestamp: float
 
 
-class UpdateMessage(Struct, gc=False):
-    """A `contractMarket/level2` message."""
-
-    topic: str
-    data: UpdateData
-
-
 class TickerData(Struct, gc=False, rename="camel"):
     """The best levels."""
 
@@ -60,13 +53,6 @@ class TickerData(Struct, gc=False, rename="camel"):
     best_bid_price: float | None = None
     best_ask_price: float | None = None
     best_ask_size: float | None = None
-
-
-class TickerMessage(Struct, gc=False):
-    """A `contractMarket/tickerV2` message."""
-
-    topic: str
-    data: TickerData
 
 
 class InstrumentData(Struct, gc=False, rename="camel"):
@@ -131,11 +117,11 @@ class BookMapper(books.BookMapper):
     def handler(self, tag: str) -> Handler | None:
         """Handle updates and snapshots."""
         if tag.startswith("/contractMarket/level2:"):
-            return UpdateMessage, self.map_update
+            return Push[UpdateData], self.map_update
         is_snapshot = tag.startswith("/contractMarket/level2Snapshot:")
         return (SnapshotMessage, self.map_snapshot) if is_snapshot else None
 
-    def map_update(self, message: UpdateMessage, local: str, emit: Emit) -> None:
+    def map_update(self, message: Push[UpdateData], local: str, emit: Emit) -> None:
         """Emit the update, or keep it for the snapshot."""
         data = message.data
         price, side, size = data.change.split(",")
@@ -163,9 +149,9 @@ class BookTickerMapper(Mapper):
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
-        return (TickerMessage, self.map) if tag.startswith("/contractMarket/tickerV2:") else None
+        return (Push[TickerData], self.map) if tag.startswith("/contractMarket/tickerV2:") else None
 
-    def map(self, message: TickerMessage, local: str, emit: Emit) -> None:
+    def map(self, message: Push[TickerData], local: str, emit: Emit) -> None:
         """Emit the best bid and ask."""
         data = message.data
         emit(
@@ -182,14 +168,13 @@ class BookTickerMapper(Mapper):
         )
 
 
-class DerivativeTickerMapper(Mapper):
+class DerivativeTickerMapper(TickerMapper):
     """`contract/instrument`, completed by what trades and `contract/details` said last."""
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._tickers = PendingTickers(exchange)
-        self._last_prices: dict[str, float] = {}
-        self._open_interests: dict[str, float | None] = {}
+        self._last_prices: dict[str, float] = self.keep({})
+        self._open_interests: dict[str, float | None] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle states of contracts and what completes them."""

@@ -9,7 +9,7 @@ from tardis_machine.exchanges.numbers import optional
 from tardis_machine.exchanges.protocols.combined_depth import DepthData, DepthMessage
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.venues.kucoin import books
-from tardis_machine.exchanges.venues.kucoin.books import SnapshotMessage, symbol_of
+from tardis_machine.exchanges.venues.kucoin.books import Push, SnapshotMessage, symbol_of
 from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.time import ms_text, ns_text
 
@@ -49,13 +49,6 @@ class UpdateData(Struct, gc=False, rename="camel"):
     time: float | None = None
 
 
-class UpdateMessage(Struct, gc=False):
-    """A `market/level2` message."""
-
-    topic: str
-    data: UpdateData
-
-
 class TickerData(Struct, gc=False, rename="camel"):
     """The best levels."""
 
@@ -64,13 +57,6 @@ class TickerData(Struct, gc=False, rename="camel"):
     best_ask_size: float | None = None
     best_bid: float | None = None
     best_bid_size: float | None = None
-
-
-class TickerMessage(Struct, gc=False):
-    """A `market/ticker` message."""
-
-    topic: str
-    data: TickerData
 
 
 class TradeMapper(Mapper):
@@ -107,11 +93,11 @@ class BookMapper(books.BookMapper):
     def handler(self, tag: str) -> Handler | None:
         """Handle updates and snapshots."""
         if tag.startswith("/market/level2:"):
-            return UpdateMessage, self.map_update
+            return Push[UpdateData], self.map_update
         is_snapshot = tag.startswith("/market/level2Snapshot:")
         return (SnapshotMessage, self.map_snapshot) if is_snapshot else None
 
-    def map_update(self, message: UpdateMessage, local: str, emit: Emit) -> None:
+    def map_update(self, message: Push[UpdateData], local: str, emit: Emit) -> None:
         """Emit the update, or keep it for the snapshot; one without levels only counts."""
         data = message.data
         update = DepthData(
@@ -136,9 +122,9 @@ class BookTickerMapper(Mapper):
 
     def handler(self, tag: str) -> Handler | None:
         """Handle best levels."""
-        return (TickerMessage, self.map) if tag.startswith("/market/ticker:") else None
+        return (Push[TickerData], self.map) if tag.startswith("/market/ticker:") else None
 
-    def map(self, message: TickerMessage, local: str, emit: Emit) -> None:
+    def map(self, message: Push[TickerData], local: str, emit: Emit) -> None:
         """Emit the best bid and ask."""
         data = message.data
         emit(

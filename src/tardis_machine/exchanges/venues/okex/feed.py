@@ -15,9 +15,10 @@ from tardis_machine.exchanges.feeds import (
     Feed,
     FeedConnection,
     Verdict,
+    by_place,
+    streamed,
     symbols_of,
 )
-from tardis_machine.exchanges.filters import optimize_filters
 from tardis_machine.exchanges.venues.okex.v5 import Argument
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import SECOND_US
@@ -74,7 +75,8 @@ def make_feed(exchange: str) -> Feed:
         read_subscribe=read_subscribe,
         # An unknown spread ends the connection, unlike an unknown instrument.
         judge=judge_spreads if exchange == SPREADS else judge,
-        books=BookSequence.WHOLE if exchange == SPREADS else BookSequence.NUMBERED,
+        books=BookSequence.WHOLE if exchange == SPREADS else BookSequence.NUMBERED_CHECKED,
+        unchecked="" if exchange in (SPREADS, "okcoin") else "checksums are 0 since June 2026",
         unsubscribe=partial(unsubscribe, exchange),
         recorded_only=RECORDED_ONLY,
         whole_market=frozenset({LIQUIDATIONS}),
@@ -83,14 +85,11 @@ def make_feed(exchange: str) -> Feed:
 
 def connections(exchange: str, filters: Sequence[Filter], access: Access) -> list[FeedConnection]:
     """Return one connection per address, with everything that is subscribed there."""
-    wanted: dict[str, list[Filter]] = {}
-    for entry in optimize_filters(filters):
-        if entry.channel not in RECORDED_ONLY:
-            wanted.setdefault(url_of(exchange, entry.channel), []).append(entry)
+    wanted = by_place(streamed(filters, RECORDED_ONLY), partial(url_of, exchange))
     return [
         FeedConnection(
             url=access.url(exchange, url),
-            filters=tuple(entries),
+            filters=entries,
             frames=frames_of([arg for entry in entries for arg in arguments_of(exchange, entry)]),
             opening=logins(exchange, access),
             opening_pause_seconds=LOGIN_PAUSE_SECONDS,

@@ -123,7 +123,7 @@ class OptionSummaryMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._index_prices: dict[str, float] = {}
+        self._index_prices: dict[str, float] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle summaries and indexes."""

@@ -1,13 +1,13 @@
 """Protocol v5: `{arg: {channel, …}, data}`, where `arg` is what the client subscribed to."""
 
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from tardis_machine.exchanges.chains import NumberedBookMapper
 from tardis_machine.exchanges.levels import Level, book_levels
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
+from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.venues.okex import v3
@@ -84,6 +84,19 @@ class BookItem(Struct, gc=False, rename="camel"):
     asks: list[Level] = []
 
 
+class CheckedBook(BookItem, gc=False):
+    """The same with the checksum of the book after it."""
+
+    checksum: Any = None
+
+
+class RawBook(Struct, gc=False):
+    """The levels of the same as they stand in the message."""
+
+    bids: list[RawPair] = []
+    asks: list[RawPair] = []
+
+
 class TickerItem(Struct, gc=False, rename="camel"):
     """State of one instrument; prices may be empty."""
 
@@ -129,37 +142,57 @@ class AllTradesMapper(TradeMapper):
     channels = ("trades", "trades-all")
 
 
-class BookMapper(NumberedBookMapper):
+_decode_book = msgspec.json.Decoder(CheckedBook, strict=False).decode
+
+
+class BookMapper(CheckedBookMapper):
     """`books`."""
 
     channel = "books"
+    formula = ALTERNATING
+    raw_sides = RawBook
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the one channel that books are read from."""
-        return (InstrumentPush[BookItem], self.map) if tag == self.channel else None
+        if tag != self.channel:
+            return None
+        if self.checks_sequence:
+            return InstrumentPush[Raw], self.map_live
+        return InstrumentPush[BookItem], self.map
 
     def map(self, message: InstrumentPush[BookItem], local: str, emit: Emit) -> None:
-        """Emit each book that has a time; an idle one sends updates without levels."""
-        symbol = message.arg.inst_id
-        is_update = message.action == "update"
+        """Emit each book, or what changed of it."""
         for item in message.data:
+            self._emit(message.arg.inst_id, message.action, item, local, emit)
+
+    def map_live(self, message: InstrumentPush[Raw], local: str, emit: Emit) -> None:
+        """Emit each book, or what changed of it, if nothing is missing before it."""
+        symbol, is_snapshot = message.arg.inst_id, message.action != "update"
+        for raw in message.data:
+            item = _decode_book(raw)
             # An idle book repeats its number.
             ids = item.prev_seq_id, item.seq_id
-            if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=not is_update):
-                continue
-            if item.ts == 0 or (is_update and not item.bids and not item.asks):
-                continue
-            emit(
-                BookChange(
-                    symbol=symbol,
-                    exchange=self.exchange,
-                    is_snapshot=message.action == "snapshot",
-                    bids=book_levels(item.bids),
-                    asks=book_levels(item.asks),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
-                )
+            if self.follows(symbol, *ids, is_snapshot=is_snapshot):
+                self.compare(symbol, item, raw, local, is_snapshot=is_snapshot)
+                self._emit(symbol, message.action, item, local, emit)
+
+    def _emit(
+        self, symbol: str, action: str | None, item: BookItem, local: str, emit: Emit
+    ) -> None:
+        """Emit a book that has a time; an idle one sends updates without levels."""
+        if item.ts == 0 or (action == "update" and not item.bids and not item.asks):
+            return
+        emit(
+            BookChange(
+                symbol=symbol,
+                exchange=self.exchange,
+                is_snapshot=action == "snapshot",
+                bids=book_levels(item.bids),
+                asks=book_levels(item.asks),
+                timestamp=ms_text(item.ts),
+                local_timestamp=local,
             )
+        )
 
 
 class TickByTickBookMapper(BookMapper):

@@ -76,7 +76,7 @@ class DerivativeTickerMapper(TickerMapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._index_prices: dict[str, float] = {}
+        self._index_prices: dict[str, float] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the channels a ticker is made of."""
@@ -153,6 +153,11 @@ class LiquidationMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
+        self._has_backlog = True
+
+    def forget(self, symbol: str) -> None:
+        """Expect old orders again: they come for all symbols at once."""
+        super().forget(symbol)
         self._has_backlog = True
 
     def handler(self, tag: str) -> Handler | None:

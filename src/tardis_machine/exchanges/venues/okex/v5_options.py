@@ -43,10 +43,10 @@ class OptionSummaryMapper(Mapper):
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
-        self._index_prices: dict[str, OptionalNumber] = {}
-        self._open_interests: dict[str, OptionalNumber] = {}
-        self._mark_prices: dict[str, OptionalNumber] = {}
-        self._tickers: dict[str, TickerItem] = {}
+        self._index_prices: dict[str, OptionalNumber] = self.keep({})
+        self._open_interests: dict[str, OptionalNumber] = self.keep({})
+        self._mark_prices: dict[str, OptionalNumber] = self.keep({})
+        self._tickers: dict[str, TickerItem] = self.keep({})
 
     def handler(self, tag: str) -> Handler | None:
         """Handle summaries and what completes them."""

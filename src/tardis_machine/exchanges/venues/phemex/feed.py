@@ -121,6 +121,7 @@ FEED = Feed(
     connections=connections,
     read_subscribe=read_frame,
     judge=judge,
+    unchecked="`sequence` rises, but not by one",
     max_subscriptions=MAX_SUBSCRIPTIONS,
     whole_market=WHOLE_MARKET,
 )

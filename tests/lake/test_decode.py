@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tardis_machine.bronze.cases import PayloadCase, case_of
 from tardis_machine.bronze.content import Content
 from tardis_machine.bronze.encode import Encoder
+from tardis_machine.bronze.envelope import identity, parse_event
 from tardis_machine.bronze.series import Origin
 from tardis_machine.generated.lakehouse.bronze.v1 import normalized_event_pb2 as pb
 from tardis_machine.lake.bronze.headers import bronze_columns
@@ -40,6 +41,33 @@ def test_record_that_may_lack_something_has_a_capture_of_its_own() -> None:
     captures = ["partial:2024-02-29T23:58:20.000000Z", "history", "history"]
     assert rows["capture"].to_pylist() == captures
     assert events[0].series.identity_end == f":{captures[0]}"
+
+
+def test_own_recordings_have_captures_of_their_own() -> None:
+    lacking = Content(
+        state_from_us=1_709_251_100_000_000,
+        partial_us={PayloadCase.TRADE: (0, LOCAL_US + 1)},
+        recorder="box-7",
+    )
+    contents = [{"bitmex": Content(recorder="box-7")}, {"bitmex": lacking}, {}]
+    events = [
+        Encoder("producer", Origin.REPLAY, contents=each).encode([recorded_trade()], LOCAL_US)[0]
+        for each in contents
+    ]
+    rows = bronze_columns(column([event.data for event in events]))
+    captures = [
+        "recorded:box-7",
+        "partial:2024-02-29T23:58:20.000000Z:recorded:box-7",
+        "history",
+    ]
+    assert rows["capture"].to_pylist() == captures
+    assert [event.series.identity_end for event in events] == [
+        *(f":{capture}" for capture in captures[:2]),
+        "",
+    ]
+    assert [identity(parse_event(event.data)) for event in events] == [
+        event.identity for event in events
+    ]
 
 
 @patient

@@ -51,7 +51,7 @@ def newer_event() -> Any:
     file = FileDescriptorProto()
     pb.DESCRIPTOR.CopyToProto(file)
     messages = {message.name: message for message in file.message_type}
-    add_text_field(messages["NormalizedEvent"], 12)
+    add_text_field(messages["NormalizedEvent"], 13)
     add_text_field(messages["NormalizedEvent"], 32, oneof=0)
     add_text_field(messages["Trade"], 6)
     sides = next(enum for enum in file.enum_type if enum.name == "Side")
@@ -68,7 +68,7 @@ def baseline_event() -> Any:
 def test_newer_fields_are_ignored_by_an_old_reader(newer_event: Any) -> None:
     golden = load("trade")
     event = newer_event.FromString(bytes.fromhex(golden["bytes"]))
-    event.text_12 = "new in the header"
+    event.text_13 = "new in the header"
     event.trade.text_6 = "new in the payload"
     assert Decoder().decode([event.SerializeToString()]) == [record_of(golden)]
 

@@ -73,7 +73,7 @@ def test_edited_silver_schema_is_stale(copy: Path) -> None:
 
 
 def test_renumbered_field_is_breaking(copy: Path) -> None:
-    edit(copy / SCHEMA, "string source = 1;", "string source = 12;")
+    edit(copy / SCHEMA, "string source = 1;", "string source = 13;")
     result = run_check(copy)
     assert result.returncode != 0
     assert "source" in result.stdout + result.stderr

@@ -19,6 +19,7 @@ ENVELOPE = {
     "meta": 9,
     "state_from": 10,
     "mapper_version": 11,
+    "recorder": 12,
     "trade": 20,
     "book_change": 21,
     "book_snapshot": 22,

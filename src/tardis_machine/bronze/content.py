@@ -27,6 +27,8 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When mapping began."""
     partial_us: Mapping[PayloadCase, tuple[int, int]] = {}
     """From when until when, by local time, records may lack what came before `state_from_us`."""
+    recorder: str = ""
+    """The id of who recorded the messages on their own; empty for the vendor's archive."""
 
 
 COMPLETE = Content()

@@ -209,6 +209,7 @@ class _Slots(dict[Any, _Slot]):
             origin=self._stream.origin,
             meta=self._stream.meta,
             mapper_version=content.mapper_version,
+            recorder=content.recorder,
         )
         slot = _Slot(series, series.label, _head(series), writer)
         partial_us = content.partial_us.get(case)
@@ -232,6 +233,7 @@ def _head(series: Series) -> bytes:
         symbol=series.symbol,
         origin=series.origin.number,
         meta={**series.meta, "data_type": series.data_type},
+        recorder=series.recorder,
     )
     if series.mapper_version != FIRST_VERSION:
         event.mapper_version = series.mapper_version

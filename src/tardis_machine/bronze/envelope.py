@@ -53,7 +53,7 @@ def identity(event: pb.NormalizedEvent) -> str:
     local_us = _microseconds(event.local_ts)
     source = event.source if event.origin == pb.ORIGIN_REALTIME else ""
     label = series_label(event.exchange, event.symbol, case, name)
-    end = identity_end(source, state_from_us(event))
+    end = identity_end(source, state_from_us(event), event.recorder)
     return f"{label}:{local_us}:{event.ordinal}{end}"
 
 

@@ -54,6 +54,8 @@ class Series:
     mapper_version: int = FIRST_VERSION
     state_from_us: int | None = None
     """When mapping began, where the events may lack what came before; None: they are complete."""
+    recorder: str = ""
+    """Who recorded on their own what was replayed; empty for live feeds and the archive."""
     data_type: str = field(init=False)
     """The name of computed records, the record type of others."""
     label: str = field(init=False)
@@ -72,7 +74,7 @@ class Series:
 
     def _identity_end(self) -> str:
         source = self.source if self.origin is Origin.REALTIME else ""
-        return identity_end(source, self.state_from_us)
+        return identity_end(source, self.state_from_us, self.recorder)
 
 
 class PerSeries(Generic[_T]):
@@ -111,13 +113,15 @@ def series_label(exchange: str, symbol: str, case: AnyCase, name: str) -> str:
     return f"{label}:{name}" if name else label
 
 
-def identity_end(source: str, state_from_us: int | None) -> str:
+def identity_end(source: str, state_from_us: int | None, recorder: str) -> str:
     """Return the last part of an identity.
 
     Args:
         source: of a live event; empty for others.
         state_from_us: of an event that may lack what came before; None for others.
+        recorder: of a recording of one's own; empty for others.
     """
+    recorded = f":recorded:{recorder}" if recorder else ""
     if state_from_us is not None:
-        return f":partial:{us_text(state_from_us)}"
-    return f":{source}" if source else ""
+        return f":partial:{us_text(state_from_us)}{recorded}"
+    return recorded or (f":{source}" if source else "")

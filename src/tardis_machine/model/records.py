@@ -75,6 +75,22 @@ class Trade(TimedRecord, frozen=True, kw_only=True, tag="trade"):
     local_timestamp: str
 
 
+class BlankTrade(Record, frozen=True, kw_only=True, tag="trade", omit_defaults=False):
+    """What tardis-machine makes of another event on a stream of trades.
+
+    Clients see it as there. It is no trade: nothing is computed from it, and it is not published.
+    """
+
+    symbol: str
+    exchange: str
+    id: str = "undefined"
+    price: None = None
+    amount: None = None
+    side: Side = "buy"
+    timestamp: None = None
+    local_timestamp: str
+
+
 class BookChange(TimedRecord, frozen=True, kw_only=True, tag="book_change"):
     """Changed price levels of an order book, or all of them when `is_snapshot`."""
 

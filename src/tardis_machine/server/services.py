@@ -17,7 +17,7 @@ from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.limits import check_levels, check_normalized_size
 from tardis_machine.server.guards.sockets import limit_unsent
 from tardis_machine.server.settings import ServerSettings
-from tardis_machine.session.contents import plan_contents
+from tardis_machine.session.contents import plan_contents, recorded_contents
 from tardis_machine.session.context import SessionContext
 from tardis_machine.session.live.plan import StreamPlan
 from tardis_machine.session.live.views import LiveViews
@@ -93,7 +93,8 @@ class Services:
             "route": route,
             "app_version": __version__,
         }
-        contents = plan_contents(plan, self.clock())
+        made = plan_contents(plan, self.clock())
+        contents = recorded_contents(made, plan, self.session.source)
         return self.publisher.stream(Origin.REPLAY, meta, contents=contents)
 
     @property

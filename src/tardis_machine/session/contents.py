@@ -5,12 +5,17 @@ recorders start over. A computed record is complete on a day at whose beginning 
 every lost connection resets it.
 """
 
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
 from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.content import END_OF_TIME_US, FIRST_VERSION, Content
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.versions import version_at
 from tardis_machine.model.time import DAY_US, floor_minute
 from tardis_machine.session.plan import EntryPlan, NormalizedPlan
+from tardis_machine.sources.archive import ArchiveSource
 
 
 def plan_contents(plan: NormalizedPlan, now_us: int) -> dict[str, Content]:
@@ -21,6 +26,21 @@ def plan_contents(plan: NormalizedPlan, now_us: int) -> dict[str, Content]:
         known = contents.get(entry.exchange.id)
         contents[entry.exchange.id] = made if known is None else _joined(known, made)
     return contents
+
+
+def recorded_contents(
+    contents: Mapping[str, Content], plan: NormalizedPlan, source: ArchiveSource
+) -> dict[str, Content]:
+    """Name the recorders of what a plan reads from own recordings."""
+    recorders = {
+        entry.exchange.id: name
+        for entry in plan.entries
+        if (name := source.recorder_of(entry.exchange.id, entry.range))
+    }
+    return {
+        exchange: replace(content, recorder=recorders.get(exchange, ""))
+        for exchange, content in contents.items()
+    }
 
 
 def holds_state(entry: EntryPlan, now_us: int) -> bool:

@@ -17,6 +17,7 @@ from tardis_machine.bronze.content import Content
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.time import floor_minute, us_text
+from tardis_machine.session.contents import recorded_contents
 from tardis_machine.session.context import SessionContext
 from tardis_machine.session.orders import JobPlan, ReplayOrder
 from tardis_machine.session.response import control_errors
@@ -167,7 +168,8 @@ class JobRun:
     async def _replay(self, number: int, order: ReplayOrder) -> None:
         job = order.plan(self._clock(), self.state.progress[number].settled_us)
         self._current, self.position_us = job, job.range.start_us
-        stream = self._streams[number] = self._open_stream(job.contents)
+        contents = recorded_contents(job.contents, job.plan, self._context.source)
+        stream = self._streams[number] = self._open_stream(contents)
         try:
             # Before the place where a job continues, its symbols may have come.
             continues = self.state.progress[number].settled_us > 0

@@ -29,6 +29,7 @@ from tardis_machine.model.data_types import (
 from tardis_machine.model.errors import RequestError
 from tardis_machine.model.records import (
     RECORD_TYPES,
+    BlankTrade,
     EncodedBookChange,
     EncodedBookSnapshot,
     Record,
@@ -145,6 +146,7 @@ class NormalizedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 _RECORD_CLASSES: dict[str, tuple[type[Record], ...]] = {
     **{name: (record_class,) for name, record_class in RECORD_TYPES.items()},
+    "trade": (RECORD_TYPES["trade"], BlankTrade),
     "book_change": (RECORD_TYPES["book_change"], EncodedBookChange),
     "book_snapshot": (RECORD_TYPES["book_snapshot"], EncodedBookSnapshot),
     "disconnect": (Disconnect,),

@@ -67,7 +67,7 @@ async def raw_lines(plan: RawPlan, context: SessionContext) -> AsyncGenerator[li
     gaps = GapFolder(keep=plan.with_disconnects, on_disconnect=counters.disconnects.inc)
     select: LineFilter | None = None
     async with aclosing(
-        _read(context.source, plan.exchange, plan.filters, plan.range, plan.archive)
+        _read(context.source, plan.exchange, plan.filters, plan.range, plan.range, plan.archive)
     ) as chunks:
         async for chunk in chunks:
             lines, needs_local_filter = split_lines(chunk.data), chunk.needs_local_filter
@@ -185,9 +185,8 @@ async def _mapped_records(
         with_disconnects=entry.with_disconnects,
         on_unseen=on_unseen,
     )
-    async with aclosing(
-        _read(context.source, entry.exchange, segment.filters, segment.range, entry.archive)
-    ) as chunks:
+    parts = segment.filters, segment.range, entry.range
+    async with aclosing(_read(context.source, entry.exchange, *parts, entry.archive)) as chunks:
         async for chunk in chunks:
             records: list[Record] = []
             try:
@@ -230,6 +229,7 @@ def _read(
     exchange: Exchange,
     filters: Sequence[Filter],
     range_: ReplayRange,
+    whole_range: ReplayRange,
     options: ArchiveOptions,
 ) -> AsyncGenerator[SliceChunk, None]:
     """Read whole minutes that cover a range."""
@@ -241,6 +241,7 @@ def _read(
         api_key=options.api_key,
         auto_cleanup=options.auto_cleanup,
         wait_minutes=options.wait_minutes,
+        whole_range=whole_range,
     )
 
 

@@ -157,10 +157,11 @@ class RecordReader:
         origin = _ORIGINS.get(parsed.origin, Origin.REPLAY)
         who = case, parsed.exchange, parsed.symbol, name, parsed.source, origin
         version, state_us = parsed.mapper_version or FIRST_VERSION, state_from_us(parsed)
-        key = (*who, version, state_us, *meta.items())
+        made = version, state_us, parsed.recorder
+        key = (*who, *made, *meta.items())
         series = self._series.get(key)
         if series is None:
-            series = self._series[key] = Series(*who, meta, version, state_us)
+            series = self._series[key] = Series(*who, meta, *made)
         if self._names_series and _SERIES in headers:
             self._named[shared] = series
         return Event(

@@ -12,9 +12,10 @@ from tardis_machine.model.requests import Filter, ReplayRange
 from tardis_machine.sources.cache import own_cache
 from tardis_machine.sources.context import ArchiveContext, Timing
 from tardis_machine.sources.data_api import DataApi
+from tardis_machine.sources.fetch_plan import whole_minutes
 from tardis_machine.sources.limits import RequestLimiter
 from tardis_machine.sources.prefetch import Prefetch
-from tardis_machine.sources.recorded_slices import SpanReader, WaitingReaders
+from tardis_machine.sources.recorded_slices import OwnSlices, SpanReader, WaitingReaders
 from tardis_machine.sources.replay import Replay, ReplayOptions
 from tardis_machine.sources.settings import ArchiveSettings
 from tardis_machine.sources.slices import PIECE_BYTES, SMALL_PIECE_BYTES
@@ -83,6 +84,7 @@ class ArchiveSource:
         api_key: str | None = None,
         auto_cleanup: bool = False,
         wait_minutes: float | None = None,
+        whole_range: ReplayRange | None = None,
     ) -> AsyncGenerator[SliceChunk, None]:
         """Yield the recorded lines of the whole minutes that a range touches, in time order.
 
@@ -97,6 +99,8 @@ class ArchiveSource:
             auto_cleanup: delete each slice when it was read.
             wait_minutes: wait for data that is not recorded yet, which it is this many minutes
                 after its time; None asks the data API for all of it at once.
+            whole_range: what this is a part of, if it is one. Own recordings are read if they
+                have its first and its last minute.
         """
         options = ReplayOptions(
             exchange=exchange,
@@ -105,6 +109,7 @@ class ArchiveSource:
             api_key=api_key or self.settings.api_key,
             auto_cleanup=auto_cleanup,
             wait_minutes=wait_minutes,
+            whole_range=whole_range,
         )
         replay = Replay(self._context, self._api, options, self._recordings)
         self._open_streams += 1
@@ -124,6 +129,15 @@ class ArchiveSource:
         finally:
             self._open_streams -= 1
             replay.close()
+
+    def recorder_of(self, exchange: str, replay_range: ReplayRange) -> str:
+        """Return the id of the recorder whose recording a range is read from; empty for none."""
+        if self._recordings is None:
+            return ""
+        own, span = OwnSlices(self._recordings, exchange), whole_minutes(replay_range)
+        if span.start_us >= span.end_us or not own.covers(span):
+            return ""
+        return own.recorder(span.start_us)
 
     @property
     def _piece_bytes(self) -> int:

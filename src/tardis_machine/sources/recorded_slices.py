@@ -6,7 +6,7 @@ wait for long close theirs, and read up to the same place again when they go on.
 
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -16,7 +16,13 @@ from tardis_machine.model.time import MINUTE_US
 from tardis_machine.sources.cache import MAX_SLICE_MINUTES, SliceFile, SliceFolder
 from tardis_machine.sources.data_api import DataApi, SliceRequest
 from tardis_machine.sources.fetch_plan import Span
-from tardis_machine.sources.slices import PIECE_BYTES, lines_between, read_slice
+from tardis_machine.sources.recording.markers import read_marker
+from tardis_machine.sources.slices import (
+    PIECE_BYTES,
+    SMALL_PIECE_BYTES,
+    lines_between,
+    read_slice,
+)
 from tardis_machine.sources.turns import LongTurn, Turns
 
 FEW = 64
@@ -67,6 +73,18 @@ class OwnSlices:
         """Say whether both ends of a span were recorded."""
         edges = (span.start_us, span.end_us - MINUTE_US)
         return all(self.folder.find_exact(minute_us, 1) for minute_us in edges)
+
+    def recorder(self, minute_us: int) -> str:
+        """Return the id of who recorded a minute; empty when its slice does not say it."""
+        file = self.folder.find_exact(minute_us, 1)
+        if file is None:
+            return ""
+        # Whoever reads it tells when it cannot be read.
+        with suppress(SliceError):
+            lines = next(read_slice(file.path, SMALL_PIECE_BYTES), b"").lstrip(b"\n").splitlines()
+            marker = read_marker(lines[0]) if lines else None
+            return "" if marker is None else marker.recorder
+        return ""
 
     def minutes(self, span: Span) -> Iterator[ReadySpan]:
         """Yield every minute of a span, those that were not recorded without files."""

@@ -35,6 +35,8 @@ class ReplayOptions:
     api_key: str | None = None
     auto_cleanup: bool = False
     wait_minutes: float | None = None
+    whole_range: ReplayRange | None = None
+    """What this is a part of, if it is one: all parts come from the same place."""
 
 
 class Replay:
@@ -56,6 +58,7 @@ class Replay:
         self._metrics = context.metrics
         self._options = options
         self._span = whole_minutes(options.replay_range)
+        self._whole_span = whole_minutes(options.whole_range or options.replay_range)
         request = SliceRequest(
             exchange=options.exchange,
             filters=options.filters,
@@ -76,7 +79,7 @@ class Replay:
         delay_minutes = self._options.wait_minutes
         if self._span.start_us >= self._span.end_us:
             return
-        if self._own is not None and self._own.covers(self._span):
+        if self._own is not None and self._own.covers(self._whole_span):
             await self._produce_own(ahead, self._own)
             return
         # Without a network nothing arrives that one could wait for.

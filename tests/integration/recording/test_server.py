@@ -7,8 +7,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from tardis_machine.bronze.envelope import parse_event
 from tardis_machine.sources.slices import read_slice
-from tests.integration.publishing.machine import Machine
+from tests.integration.publishing.machine import Machine, published
 from tests.integration.publishing.test_live import local_exchange, read_streams
 from tests.integration.recording.sessions import minute_text, range_of
 
@@ -35,7 +36,10 @@ def slices(directory: Path) -> dict[Path, bytes]:
 def test_recording_survives_kill_and_is_replayed_by_the_same_server(tmp_path: Path) -> None:
     directory = tmp_path / "recorded"
     with local_exchange() as exchange:
-        flags = [f"--record={directory}", f"--exchange-gateway={exchange.gateway}"]
+        flags = [
+            *(f"--record={directory}", "--recorder-id=box-7"),
+            f"--exchange-gateway={exchange.gateway}",
+        ]
         with Machine(tmp_path / "cache", tmp_path, *flags) as machine:
             [live] = asyncio.run(read_streams(machine.port, [REQUEST], 60))
             assert machine.stop() == 0
@@ -47,7 +51,8 @@ def test_recording_survives_kill_and_is_replayed_by_the_same_server(tmp_path: Pa
     assert before
     assert {path: after[path] for path in [*before][:-1]} == dict([*before.items()][:-1])
     assert all(after[path].startswith(content) for path, content in before.items())
-    with Machine(tmp_path / "cache", tmp_path, *flags) as machine:
+    bus = f"--files-dir={tmp_path / 'bus'}"
+    with Machine(tmp_path / "cache", tmp_path, *flags, bus) as machine:
         assert not [*(directory / "open").iterdir()]
         span = range_of(directory)
         normalized = replayed(machine, "replay-normalized", *span, **REQUEST)
@@ -57,3 +62,6 @@ def test_recording_survives_kill_and_is_replayed_by_the_same_server(tmp_path: Pa
     ids = [json.loads(line)["id"] for line in normalized if b'"trade"' in line]
     assert ids[: len(live_ids)] == live_ids
     assert {json.loads(line)["message"]["table"] for line in raw if line} == {"trade"}
+    events = [parse_event(event.envelope) for event in published(tmp_path / "bus")]
+    assert len(events) >= len(normalized) > 0
+    assert {event.recorder for event in events} == {"box-7"}

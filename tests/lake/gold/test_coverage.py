@@ -24,6 +24,8 @@ def test_minutes_say_how_complete_each_capture_is(spark: SparkSession) -> None:
     trades += [event(61), event(62, capture="live:a"), event(0, symbol="ETHUSD")]
     # However many events it has, they may lack what came before.
     trades += [event(at, capture="partial:2024") for at in (61, 62, 63)]
+    own = "recorded:box-7"
+    trades += [event(61, capture=capture) for capture in (own, f"partial:2024-03:{own}")]
     quotes = [event(1, name="quote_1s"), event(1, name="quote")]
     events = (
         frame(spark, TRADES, trades)
@@ -36,6 +38,7 @@ def test_minutes_say_how_complete_each_capture_is(spark: SparkSession) -> None:
         lost(70),
         lost(30, capture="live:a", symbols=["ETHUSD"]),
         lost(30, exchange="deribit"),
+        *(lost(at, capture=own) for at in (80, 81, 82)),
         event(5, payload_case="error"),
     ]
     rows = coverage_rows(events, frame(spark, CONTROL_EVENTS, control))
@@ -49,6 +52,8 @@ def test_minutes_say_how_complete_each_capture_is(spark: SparkSession) -> None:
         ("XBTUSD", "trade", 60.0, "history", 1, 59, 1, True),
         ("XBTUSD", "trade", 60.0, "live:a", 1, 59, 0, False),
         ("XBTUSD", "trade", 60.0, "partial:2024", 3, 57, 1, False),
+        ("XBTUSD", "trade", 60.0, f"partial:2024-03:{own}", 1, 59, 3, False),
+        ("XBTUSD", "trade", 60.0, own, 1, 59, 3, False),
     ]
     ends = values(rows.where("events = 4"), "first_ts", "last_ts")
     assert ends == [(1.0, 59.9)]

@@ -2,18 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from tardis_machine.bronze.series import Origin
 from tardis_machine.model.control import Disconnect, FeedError
-from tardis_machine.model.records import Record, Trade
+from tardis_machine.model.records import BlankTrade, Record, Trade, TradeBar
+from tardis_machine.model.requests import StreamRequest
 from tardis_machine.model.time import DAY_US, ms_text, parse_us
+from tardis_machine.session.live.plan import plan_stream
+from tardis_machine.session.live.publishing import LivePublisher
+from tardis_machine.session.live.stream import LiveClient
+from tardis_machine.session.live.views import LiveViews
 from tardis_machine.sources.live.settings import LiveSettings
 from tardis_machine.sources.live.source import LiveSource
 from tardis_machine.telemetry.clock import system_clock
-from tests.contract.live_venues import BITMEX
+from tests.contract.live_venues import BITMEX, binance_venue
 from tests.servers.exchanges import Exchanges, running_exchanges, until
 from tests.unit.session.test_live import client, collect, source
+from tests.unit.sinks.publisher.test_client import client_for
 
 ALL = {"with_error_messages": True, "with_disconnect_messages": True}
 
@@ -75,3 +83,26 @@ async def test_server_that_never_answers_is_told_and_tried_again() -> None:
     for writer in accepted:
         writer.close()
     assert [type(record) for record in records[:2]] == [FeedError, Disconnect]
+
+
+async def test_other_event_among_trades_is_shown_but_neither_published_nor_computed_from(
+    exchanges: Exchanges, tmp_path: Path
+) -> None:
+    venue = binance_venue("binance", "BTCUSDT", "ETHBTC")
+    other = {"stream": "btcusdt@trade", "data": {"e": "unknown", "s": "BTCUSDT"}}
+    request = StreamRequest(
+        exchange="binance", symbols=["BTCUSDT"], data_types=["trade", "trade_bar_1ticks"]
+    )
+    records: list[Record] = []
+    with client_for(tmp_path) as made:
+        publisher = LivePublisher(made.client.stream(Origin.REALTIME, {}))
+        async with source(exchanges, tap=publisher.tap) as live:
+            stream = LiveClient(plan_stream([request], {}), LiveViews(live, publisher))
+            task = asyncio.create_task(collect(stream, records))
+            socket = await exchanges.socket(1)
+            await socket.send_compact(other, venue.trade("BTCUSDT"))
+            await until(lambda: len(records) == 3)
+            task.cancel()
+        publisher.close()
+    assert [type(record) for record in records] == [BlankTrade, Trade, TradeBar]
+    assert publisher.records == 2

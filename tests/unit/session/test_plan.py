@@ -8,7 +8,7 @@ import pytest
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.errors import RequestError
-from tardis_machine.model.records import BookSnapshot, EncodedBookSnapshot, Trade
+from tardis_machine.model.records import BlankTrade, BookSnapshot, EncodedBookSnapshot, Trade
 from tardis_machine.model.requests import (
     Filter,
     NormalizedReplayRequest,
@@ -191,7 +191,7 @@ def test_entries_of_one_exchange_share_what_reaches_the_client() -> None:
         {"dataTypes": ["quote"]},
         {"exchange": "deribit", "dataTypes": ["trade_bar_1s"]},
     ).output
-    assert output.classes("bitmex") == {Trade, BookSnapshot, EncodedBookSnapshot}
+    assert output.classes("bitmex") == {Trade, BlankTrade, BookSnapshot, EncodedBookSnapshot}
     assert not output.passes("deribit", "trade")
     assert output.passes("deribit", "trade_bar")
 

@@ -42,6 +42,7 @@ def facts(read: Sequence[Event]) -> list[tuple[object, ...]]:
             event.series.label,
             event.series.mapper_version,
             event.series.state_from_us,
+            event.series.recorder,
         )
         for event in read
     ]
@@ -69,6 +70,7 @@ def test_events_that_lack_what_came_before_come_back_as_such(*, names_series: bo
         mapper_version=3,
         state_from_us=LOCAL_US - 1,
         partial_us={PayloadCase.TRADE: (0, LOCAL_US + 1)},
+        recorder="box-7",
     )
     encoder = Encoder("p", Origin.REPLAY, contents={"bitmex": content})
     records = [trade(), trade(local_timestamp=us_text(LOCAL_US + 1))]
@@ -82,8 +84,8 @@ def test_events_that_lack_what_came_before_come_back_as_such(*, names_series: bo
     assert facts(read) == facts(written)
     assert [event.series.state_from_us for event in read] == [LOCAL_US - 1, None]
     assert [event.series.identity_end for event in read] == [
-        f":partial:{us_text(LOCAL_US - 1)}",
-        "",
+        f":partial:{us_text(LOCAL_US - 1)}:recorded:box-7",
+        ":recorded:box-7",
     ]
 
 

@@ -4,6 +4,7 @@
 makes from REST answers have the same shape and say `generated`.
 """
 
+from math import isnan, nan
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -11,10 +12,12 @@ from msgspec import UNSET, Struct
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import TickerMapper
-from tardis_machine.model.records import BookTicker, Liquidation, Trade
+from tardis_machine.model.errors import MappingError
+from tardis_machine.model.records import BlankTrade, BookTicker, Liquidation, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import auto_text, ms_text
 
+TRADE = "trade"
 OFF_BOOK = frozenset({"INSURANCE_FUND", "ADL", "NA"})
 """Kinds of futures prints that were not matched on the book."""
 
@@ -41,6 +44,22 @@ class TradeMessage(Struct, gc=False):
     """A `@trade` message."""
 
     data: TradeData
+
+
+class LiveTradeData(TradeData, gc=False):
+    """The same on a live stream, where other events may come too."""
+
+    e: str = TRADE
+    t: int | None = None  # type: ignore[assignment]
+    p: float = nan
+    q: float = nan
+    T: float = nan
+
+
+class LiveTradeMessage(Struct, gc=False):
+    """A live `@trade` message."""
+
+    data: LiveTradeData
 
 
 class BookTickerData(Struct, gc=False):
@@ -136,9 +155,21 @@ class TradeMapper(Mapper):
 
     def handler(self, tag: str) -> Handler | None:
         """Handle trade streams."""
-        return (TradeMessage, self.map) if tag.endswith("@trade") else None
+        if not tag.endswith("@trade"):
+            return None
+        return (LiveTradeMessage, self.map_live) if self.is_live else (TradeMessage, self.map)
 
-    def map(self, message: TradeMessage, local: str, emit: Emit) -> None:
+    def map_live(self, message: LiveTradeMessage, local: str, emit: Emit) -> None:
+        """Emit the trade, or that something else came."""
+        data = message.data
+        if data.t is not None and not isnan(data.p + data.q + data.T):
+            self.map(message, local, emit)
+        elif data.e != TRADE:
+            emit(BlankTrade(symbol=data.s, exchange=self.exchange, local_timestamp=local))
+        else:
+            raise MappingError("id, price, amount or time is missing")
+
+    def map(self, message: TradeMessage | LiveTradeMessage, local: str, emit: Emit) -> None:
         """Emit the trade, seen from the taker."""
         data = message.data
         if data.X in OFF_BOOK:

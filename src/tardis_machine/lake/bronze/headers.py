@@ -21,6 +21,8 @@ from tardis_machine.lake.tables.bronze import EVENTS, UNKNOWN, UNREADABLE
 HISTORY = "history"
 PARTIAL = "partial:"
 """Begins the capture of records that may lack what came before their replay began."""
+RECORDED = "recorded:"
+"""Begins the capture of replays of own recordings."""
 ORIGINS = ("", "realtime", "replay", "archive")
 
 TIME = pa.timestamp("us", "UTC")
@@ -73,7 +75,7 @@ def _header_columns(batch: pa.RecordBatch) -> dict[str, Values]:
         "event_ts": valid_times(_payload_field(batch, "timestamp", TIME)),
         "local_ts": valid_times(batch.column("local_ts")),
         "ordinal": batch.column("ordinal"),
-        "capture": _captures(origin, source, batch.column("state_from")),
+        "capture": _captures(batch),
         "producer": source,
         "origin": names_of(origin, names_array(*ORIGINS)),
         "ingest_ts": valid_times(batch.column("ingest_ts")),
@@ -94,15 +96,24 @@ def _payload_field(batch: pa.RecordBatch, field: str, type_: pa.DataType) -> Val
     return found
 
 
-def _captures(origin: Values, source: Values, state_from: Values) -> Values:
-    captures = pa.repeat(pa.scalar(HISTORY), len(source))
-    is_live = pc.equal(origin, pb.ORIGIN_REALTIME)
+def _captures(batch: pa.RecordBatch) -> Values:
+    captures = pa.repeat(pa.scalar(HISTORY), len(batch))
+    is_live = pc.equal(batch.column("origin"), pb.ORIGIN_REALTIME)
     if pc.any(is_live).as_py():
-        live = pc.binary_join_element_wise("live:", source, "")
+        live = pc.binary_join_element_wise("live:", batch.column("source"), "")
         captures = pc.if_else(is_live, live, captures)
+    recorder, state_from = batch.column("recorder"), batch.column("state_from")
+    is_recorded = pc.not_equal(recorder, "").fill_null(False)
+    is_any_recorded = pc.any(is_recorded).as_py()
+    if is_any_recorded:
+        recorded = pc.binary_join_element_wise(RECORDED, recorder, "")
+        captures = pc.if_else(is_recorded, recorded, captures)
     if state_from.null_count < len(state_from):
         began = pc.strftime(state_from, format="%Y-%m-%dT%H:%M:%SZ")
         partial = pc.binary_join_element_wise(PARTIAL, began, "")
+        if is_any_recorded:
+            own = pc.binary_join_element_wise(partial, captures, ":")
+            partial = pc.if_else(is_recorded, own, partial)
         captures = pc.if_else(state_from.is_valid(), partial, captures)
     return captures
 

@@ -6,7 +6,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from tardis_machine.lake.bronze.headers import HISTORY, PARTIAL
+from tardis_machine.lake.bronze.headers import HISTORY, PARTIAL, RECORDED
 from tardis_machine.lake.gold.windows import SERIES
 from tardis_machine.lake.store.times import minute_of
 from tardis_machine.lake.tables import Table
@@ -67,7 +67,9 @@ def _with_disconnects(counted: DataFrame, control_events: DataFrame) -> DataFram
         "symbols",
     )
     # A disconnect lacks nothing, whatever the replay that met it lacks.
-    lost_by = F.when(F.col("capture").startswith(PARTIAL), HISTORY).otherwise(F.col("capture"))
+    recorded = F.regexp_extract("capture", f":({RECORDED}.*)", 1)
+    complete = F.when(recorded == "", HISTORY).otherwise(recorded)
+    lost_by = F.when(F.col("capture").startswith(PARTIAL), complete).otherwise(F.col("capture"))
     same = ["exchange", "lost_by", "minute"]
     is_affected = F.col("symbols").isNull() | F.array_contains("symbols", F.col("symbol"))
     pairs = counted.withColumn("lost_by", lost_by).join(F.broadcast(lost), same).where(is_affected)
@@ -101,6 +103,6 @@ def with_preferred(counted: DataFrame) -> DataFrame:
     """Mark the complete capture with the most events of each minute; on a tie, `history`."""
     minute = Window.partitionBy(*SERIES, "data_type", "minute")
     is_partial = F.col("capture").startswith(PARTIAL)
-    # `history` sorts before `live:…`.
+    # `history` sorts before `live:…` and `recorded:…`.
     best_first = minute.orderBy(is_partial, F.col("events").desc(), F.col("capture"))
     return counted.withColumn("is_preferred", F.row_number().over(best_first) == 1)

@@ -31,8 +31,9 @@ HEADER_COLUMNS = (
     ),
     text(
         "capture",
-        "`history` for replays and archives, `partial:<start>` where they may lack what came "
-        "before, `live:<producer>` for live events.",
+        "`history` for replays and archives, `recorded:<recorder>` for replays of own recordings, "
+        "`partial:<start>` where they may lack what came before, `live:<producer>` for live "
+        "events.",
     ),
     text("producer", "Id of the process that encoded the event."),
     text("origin", "Source of the event: realtime, replay or archive."),

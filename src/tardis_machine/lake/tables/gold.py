@@ -147,7 +147,11 @@ COVERAGE = Table(
             _SYMBOL,
             text("data_type", "Payload case, or the requested data type of computed records."),
             time("minute", "Start of the minute of event_ts."),
-            text("capture", "`history`, `partial:<start>` or `live:<producer>`."),
+            text(
+                "capture",
+                "`history`, `recorded:<recorder>`, `live:<producer>`, or `partial:<start>` with "
+                "the recorder, if any.",
+            ),
         ),
         count("events", "Number of events with an event_ts in the minute."),
         count("silent_seconds", "Seconds of the minute without an event.", "s"),

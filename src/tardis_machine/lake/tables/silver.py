@@ -27,8 +27,8 @@ _LOCAL_TS = time("local_ts", "Arrival time at the recorder (history) or at the p
 _ORDINAL = Column("ordinal", ColumnType.INT, "Sequence number among otherwise equal keys.")
 _CAPTURE = text(
     "capture",
-    "`history` for replays and archives, `partial:<start>` where they may lack what came before, "
-    "`live:<producer>` for live events.",
+    "`history` for replays and archives, `recorded:<recorder>` for replays of own recordings, "
+    "`partial:<start>` where they may lack what came before, `live:<producer>` for live events.",
 )
 _EVENT_TS = time("event_ts", "Timestamp of the exchange.")
 _NAME = text("name", "Requested data type, for example book_snapshot_5_100ms.")

@@ -30,7 +30,7 @@ COMPUTED = frozenset((BookSnapshot, EncodedBookSnapshot, TradeBar))
 TYPES: dict[type[Record], str] = {
     kind: str(kind.__struct_config__.tag) for kind in TimedRecord.__subclasses__()
 }
-"""Records of one type may have several classes."""
+"""What is published. Records of one type may have several classes."""
 
 
 class RecordSource:
@@ -112,6 +112,8 @@ class LivePublisher:
         if isinstance(record, CONTROL):
             return True
         kind = type(record)
+        if kind not in TYPES:
+            return False
         key = exchange, record.name if kind in COMPUTED else TYPES[kind], record.symbol
         if key in source.owned:
             return True

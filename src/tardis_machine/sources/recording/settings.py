@@ -24,7 +24,7 @@ class RecordSettings:
     )
     recorder_id: str = computed_option(
         _default_recorder_id,
-        "Name of this recorder in its slices.",
+        "Name of this recorder in its slices, and of their replays on buses and in the lake.",
         shown_default="<host name>",
         pattern=r"[A-Za-z0-9._-]{1,64}",
     )

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NormalizedEventHeader(_message.Message):
-    __slots__ = ("source", "exchange", "symbol", "local_ts", "ingest_ts", "origin", "ordinal", "time_digits", "meta", "state_from", "mapper_version", "trade", "book_change", "book_snapshot", "grouped_book_snapshot", "quote", "book_ticker", "derivative_ticker", "liquidation", "option_summary", "trade_bar", "error", "disconnect")
+    __slots__ = ("source", "exchange", "symbol", "local_ts", "ingest_ts", "origin", "ordinal", "time_digits", "meta", "state_from", "mapper_version", "recorder", "trade", "book_change", "book_snapshot", "grouped_book_snapshot", "quote", "book_ticker", "derivative_ticker", "liquidation", "option_summary", "trade_bar", "error", "disconnect")
     class MetaEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class NormalizedEventHeader(_message.Message):
     META_FIELD_NUMBER: _ClassVar[int]
     STATE_FROM_FIELD_NUMBER: _ClassVar[int]
     MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDER_FIELD_NUMBER: _ClassVar[int]
     TRADE_FIELD_NUMBER: _ClassVar[int]
     BOOK_CHANGE_FIELD_NUMBER: _ClassVar[int]
     BOOK_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +53,7 @@ class NormalizedEventHeader(_message.Message):
     meta: _containers.ScalarMap[str, str]
     state_from: _timestamp_pb2.Timestamp
     mapper_version: int
+    recorder: str
     trade: bytes
     book_change: bytes
     book_snapshot: bytes
@@ -64,4 +66,4 @@ class NormalizedEventHeader(_message.Message):
     trade_bar: bytes
     error: bytes
     disconnect: bytes
-    def __init__(self, source: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[int] = ..., ordinal: _Optional[int] = ..., time_digits: _Optional[int] = ..., meta: _Optional[_Mapping[str, str]] = ..., state_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mapper_version: _Optional[int] = ..., trade: _Optional[bytes] = ..., book_change: _Optional[bytes] = ..., book_snapshot: _Optional[bytes] = ..., grouped_book_snapshot: _Optional[bytes] = ..., quote: _Optional[bytes] = ..., book_ticker: _Optional[bytes] = ..., derivative_ticker: _Optional[bytes] = ..., liquidation: _Optional[bytes] = ..., option_summary: _Optional[bytes] = ..., trade_bar: _Optional[bytes] = ..., error: _Optional[bytes] = ..., disconnect: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[int] = ..., ordinal: _Optional[int] = ..., time_digits: _Optional[int] = ..., meta: _Optional[_Mapping[str, str]] = ..., state_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mapper_version: _Optional[int] = ..., recorder: _Optional[str] = ..., trade: _Optional[bytes] = ..., book_change: _Optional[bytes] = ..., book_snapshot: _Optional[bytes] = ..., grouped_book_snapshot: _Optional[bytes] = ..., quote: _Optional[bytes] = ..., book_ticker: _Optional[bytes] = ..., derivative_ticker: _Optional[bytes] = ..., liquidation: _Optional[bytes] = ..., option_summary: _Optional[bytes] = ..., trade_bar: _Optional[bytes] = ..., error: _Optional[bytes] = ..., disconnect: _Optional[bytes] = ...) -> None: ...

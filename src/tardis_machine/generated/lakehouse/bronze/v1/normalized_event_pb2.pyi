@@ -53,7 +53,7 @@ BAR_KIND_VOLUME: BarKind
 BAR_KIND_TICK: BarKind
 
 class NormalizedEvent(_message.Message):
-    __slots__ = ("source", "exchange", "symbol", "local_ts", "ingest_ts", "origin", "ordinal", "time_digits", "meta", "state_from", "mapper_version", "trade", "book_change", "book_snapshot", "grouped_book_snapshot", "quote", "book_ticker", "derivative_ticker", "liquidation", "option_summary", "trade_bar", "error", "disconnect")
+    __slots__ = ("source", "exchange", "symbol", "local_ts", "ingest_ts", "origin", "ordinal", "time_digits", "meta", "state_from", "mapper_version", "recorder", "trade", "book_change", "book_snapshot", "grouped_book_snapshot", "quote", "book_ticker", "derivative_ticker", "liquidation", "option_summary", "trade_bar", "error", "disconnect")
     class MetaEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class NormalizedEvent(_message.Message):
     META_FIELD_NUMBER: _ClassVar[int]
     STATE_FROM_FIELD_NUMBER: _ClassVar[int]
     MAPPER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RECORDER_FIELD_NUMBER: _ClassVar[int]
     TRADE_FIELD_NUMBER: _ClassVar[int]
     BOOK_CHANGE_FIELD_NUMBER: _ClassVar[int]
     BOOK_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +96,7 @@ class NormalizedEvent(_message.Message):
     meta: _containers.ScalarMap[str, str]
     state_from: _timestamp_pb2.Timestamp
     mapper_version: int
+    recorder: str
     trade: Trade
     book_change: BookChange
     book_snapshot: BookSnapshot
@@ -107,7 +109,7 @@ class NormalizedEvent(_message.Message):
     trade_bar: TradeBar
     error: ControlError
     disconnect: ControlDisconnect
-    def __init__(self, source: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[_Union[Origin, str]] = ..., ordinal: _Optional[int] = ..., time_digits: _Optional[int] = ..., meta: _Optional[_Mapping[str, str]] = ..., state_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mapper_version: _Optional[int] = ..., trade: _Optional[_Union[Trade, _Mapping]] = ..., book_change: _Optional[_Union[BookChange, _Mapping]] = ..., book_snapshot: _Optional[_Union[BookSnapshot, _Mapping]] = ..., grouped_book_snapshot: _Optional[_Union[BookSnapshot, _Mapping]] = ..., quote: _Optional[_Union[BookSnapshot, _Mapping]] = ..., book_ticker: _Optional[_Union[BookTicker, _Mapping]] = ..., derivative_ticker: _Optional[_Union[DerivativeTicker, _Mapping]] = ..., liquidation: _Optional[_Union[Liquidation, _Mapping]] = ..., option_summary: _Optional[_Union[OptionSummary, _Mapping]] = ..., trade_bar: _Optional[_Union[TradeBar, _Mapping]] = ..., error: _Optional[_Union[ControlError, _Mapping]] = ..., disconnect: _Optional[_Union[ControlDisconnect, _Mapping]] = ...) -> None: ...
+    def __init__(self, source: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., local_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ingest_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., origin: _Optional[_Union[Origin, str]] = ..., ordinal: _Optional[int] = ..., time_digits: _Optional[int] = ..., meta: _Optional[_Mapping[str, str]] = ..., state_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., mapper_version: _Optional[int] = ..., recorder: _Optional[str] = ..., trade: _Optional[_Union[Trade, _Mapping]] = ..., book_change: _Optional[_Union[BookChange, _Mapping]] = ..., book_snapshot: _Optional[_Union[BookSnapshot, _Mapping]] = ..., grouped_book_snapshot: _Optional[_Union[BookSnapshot, _Mapping]] = ..., quote: _Optional[_Union[BookSnapshot, _Mapping]] = ..., book_ticker: _Optional[_Union[BookTicker, _Mapping]] = ..., derivative_ticker: _Optional[_Union[DerivativeTicker, _Mapping]] = ..., liquidation: _Optional[_Union[Liquidation, _Mapping]] = ..., option_summary: _Optional[_Union[OptionSummary, _Mapping]] = ..., trade_bar: _Optional[_Union[TradeBar, _Mapping]] = ..., error: _Optional[_Union[ControlError, _Mapping]] = ..., disconnect: _Optional[_Union[ControlDisconnect, _Mapping]] = ...) -> None: ...
 
 class Trade(_message.Message):
     __slots__ = ("timestamp", "id", "price", "amount", "side")

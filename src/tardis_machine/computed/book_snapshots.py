@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from tardis_machine.computed.grouping import GroupedPrices
-from tardis_machine.computed.intervals import Intervals
+from tardis_machine.computed.intervals import MS_CHARS, Intervals
 from tardis_machine.computed.order_book import UNCHANGED, BookSide, OrderBook
 from tardis_machine.computed.price_groups import PriceGroups
 from tardis_machine.model.data_types import BookSnapshotSpec
@@ -263,7 +263,10 @@ class _Periodic(_Snapshot):
 
     def advance(self, change: AnyBookChange) -> None:
         """Move to the interval of a change that is not applied yet; keep what falls due by it."""
-        number = self._intervals.number_of(change.timestamp)
+        intervals = self._intervals
+        if intervals.start <= change.timestamp[:MS_CHARS] < intervals.end:
+            return
+        number = intervals.number_of(change.timestamp)
         if self._has_changed and number > self._number:
             self._due = self._written_record(change, self._intervals.end_text(self._number))
             self._has_changed = False

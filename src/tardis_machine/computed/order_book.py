@@ -169,29 +169,29 @@ class OrderBook:
 
     def apply(self, change: AnyBookChange) -> None:
         """Apply one book change; changes before the first snapshot are ignored."""
+        bids, asks = self.bids, self.asks
         if change.is_snapshot:
             self._has_snapshot = True
-            self.asks.load(change.asks)
-            self.bids.load(change.bids)
+            asks.load(change.asks)
+            bids.load(change.bids)
         elif self._has_snapshot:
-            asks, bids = change.asks, change.bids
             # A call less for the side that most changes leave alone.
-            if asks:
-                self.asks.apply(asks)
+            if changed := change.asks:
+                asks.apply(changed)
             else:
-                self.asks.changed_depth = UNCHANGED
-            if bids:
-                self.bids.apply(bids)
+                asks.changed_depth = UNCHANGED
+            if changed := change.bids:
+                bids.apply(changed)
             else:
-                self.bids.changed_depth = UNCHANGED
+                bids.changed_depth = UNCHANGED
         # Only a new best level can cross the book.
-        is_top_touched = not self.bids.changed_depth or not self.asks.changed_depth
+        is_top_touched = not bids.changed_depth or not asks.changed_depth
         if is_top_touched and self._removes_crossed_levels and self._is_crossed():
             self._remove_crossed(change)
 
     def _is_crossed(self) -> bool:
-        bid, ask = self.bids.best, self.asks.best
-        return bid is not None and ask is not None and bid.price >= ask.price
+        bids, asks = self.bids.keys, self.asks.keys
+        return bool(bids and asks) and bids[-1] >= -asks[-1]
 
     def _remove_crossed(self, change: AnyBookChange) -> None:
         """Drop best levels of the side that this change shows to be stale, until none cross."""

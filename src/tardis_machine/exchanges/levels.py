@@ -16,4 +16,10 @@ class Level(Struct, array_like=True, gc=False):
 
 def book_levels(levels: Sequence[Level]) -> list[BookLevel]:
     """Return the levels as records have them."""
+    # Most changes have a side without levels, or with one: a comprehension costs a call.
+    if not levels:
+        return []
+    if len(levels) == 1:
+        (level,) = levels
+        return [BookLevel(level.price, level.amount)]
     return [BookLevel(level.price, level.amount) for level in levels]

@@ -17,6 +17,9 @@ SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
 DAY_US = 86_400 * SECOND_US
 
+_MAX_SECONDS = 8192
+"""Seconds whose text is remembered."""
+
 _THREE_DIGITS = tuple(f"{rest:03d}" for rest in range(1000))
 _LAST_DIGITS = tuple(f"{digits}Z" for digits in _THREE_DIGITS)
 
@@ -63,16 +66,24 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
     )
 
 
-@lru_cache(maxsize=8192)
-def _second_text(second: int) -> str:
-    """Write a whole second as `2024-03-01T00:00:00.`; neighbours in time share it."""
-    days, rest = divmod(second, 86_400)
-    year, month, day = civil_from_days(days)
-    year_text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+07d}"
-    return (
-        f"{year_text}-{month:02d}-{day:02d}"
-        f"T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}."
-    )
+class _SecondTexts(dict[int, str]):
+    """Whole seconds as `2024-03-01T00:00:00.`; neighbours in time share them."""
+
+    def __missing__(self, second: int) -> str:
+        days, rest = divmod(second, 86_400)
+        year, month, day = civil_from_days(days)
+        year_text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+07d}"
+        text = (
+            f"{year_text}-{month:02d}-{day:02d}"
+            f"T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}."
+        )
+        if len(self) >= _MAX_SECONDS:
+            self.clear()
+        self[second] = text
+        return text
+
+
+_second_texts = _SecondTexts()
 
 
 @lru_cache(maxsize=8192)
@@ -85,20 +96,20 @@ def _second_us(text: str) -> int:
 
 def ms_text(milliseconds: float) -> str:
     """Write epoch milliseconds with three fractional digits; a fraction of one is cut."""
-    second, rest = divmod(int(milliseconds), 1000)
-    return _second_text(second) + _LAST_DIGITS[rest]
+    whole = int(milliseconds)
+    return _second_texts[whole // 1000] + _LAST_DIGITS[whole % 1000]
 
 
 def us_text(microseconds: float) -> str:
     """Write epoch microseconds with six fractional digits."""
     second, rest = divmod(int(microseconds), SECOND_US)
-    return f"{_second_text(second)}{rest:06d}Z"
+    return f"{_second_texts[second]}{rest:06d}Z"
 
 
 def ns_text(nanoseconds: int) -> str:
     """Write epoch nanoseconds with six fractional digits; the rest is cut."""
     second, rest = divmod(nanoseconds, 1_000_000_000)
-    return f"{_second_text(second)}{rest // 1000:06d}Z"
+    return f"{_second_texts[second]}{rest // 1000:06d}Z"
 
 
 def sec_us_text(seconds: float) -> str:
@@ -109,12 +120,16 @@ def sec_us_text(seconds: float) -> str:
     """
     second, rest = divmod(int(seconds * 1000), 1000)
     below = floor(seconds * 1_000_000) % 1000
-    return f"{_second_text(second)}{_THREE_DIGITS[rest]}{_LAST_DIGITS[below]}"
+    return f"{_second_texts[second]}{_THREE_DIGITS[rest]}{_LAST_DIGITS[below]}"
 
 
 def auto_text(value: float) -> str:
     """Write an epoch number: microseconds when it is above 1e15, milliseconds otherwise."""
-    return us_text(value) if value > 1e15 else ms_text(value)
+    if value > 1e15:
+        return us_text(value)
+    # `ms_text` written out: this runs for most messages.
+    whole = int(value)
+    return _second_texts[whole // 1000] + _LAST_DIGITS[whole % 1000]
 
 
 def parse_us(text: str) -> int:

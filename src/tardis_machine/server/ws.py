@@ -15,6 +15,7 @@ from tardis_machine.server.services import Services
 from tardis_machine.server.websocket import WebSocket, WebSocketRefusedError
 from tardis_machine.session.live.plan import plan_stream
 from tardis_machine.session.live.stream import LiveClient, SlowConsumerError, TooManyFailuresError
+from tardis_machine.session.raw import split_lines
 from tardis_machine.session.response import client_body
 
 ROUTE = "/ws-replay-normalized"
@@ -36,7 +37,7 @@ async def replay_normalized(websocket: WebSocket, services: Services) -> str:
         async with aclosing(client_body(plan, services.session, copy)) as chunks:
             async for count, body in chunks:
                 meter.sent(count, len(body))
-                sending = websocket.send(body.splitlines())
+                sending = websocket.send(split_lines(body))
                 # A client that does not read costs what is queued, and no second copy.
                 del body
                 await sending

@@ -4,7 +4,7 @@ One frame per message is what clients expect; one write per chunk is what makes 
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 
 _FINAL_TEXT = 0x81
@@ -24,9 +24,12 @@ def _header(length: int) -> bytes:
     return struct.pack("!BBQ", _FINAL_TEXT, 127, length)
 
 
-def text_frames(messages: Iterable[bytes]) -> bytes:
+def text_frames(messages: Sequence[bytes]) -> bytes:
     """Return the frames of these messages, ready to be written."""
-    return b"".join([part for message in messages for part in (_header(len(message)), message)])
+    parts = [b""] * (2 * len(messages))
+    parts[::2] = map(_header, map(len, messages))
+    parts[1::2] = messages
+    return b"".join(parts)
 
 
 def close_frame(code: int, reason: str) -> bytes:

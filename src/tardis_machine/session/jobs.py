@@ -189,6 +189,8 @@ class JobRun:
         minute = us_text(job.publish_from_us)[:_MINUTE_CHARS]
         async with aclosing(client_records(job.plan, self._context, on_silent=tell)) as chunks:
             async for mapped in chunks:
+                if not mapped:
+                    continue
                 self.position_us = mapped[-1].local_time_us
                 records = [record for record in mapped if record.local_timestamp >= minute]  # type: ignore[attr-defined]
                 if records:

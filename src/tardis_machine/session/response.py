@@ -13,6 +13,9 @@ from tardis_machine.session.run import client_records
 from tardis_machine.session.silent_symbols import TellSilent
 from tardis_machine.sinks.publisher.client import PublishedStream
 
+JOINED_BYTES = 256 * 1024
+"""From this size on bodies are not joined any more."""
+
 
 async def client_body(
     plan: NormalizedPlan,
@@ -26,9 +29,9 @@ async def client_body(
     ask to see and the error that ends the stream. `on_silent` is told which symbols never came.
     """
     if copy is None:
-        async with aclosing(client_records(plan, context, on_silent=on_silent)) as chunks:
-            async for records in chunks:
-                yield _encoded(records)
+        async with aclosing(_bodies(client_records(plan, context, on_silent=on_silent))) as bodies:
+            async for body in bodies:
+                yield body
         return
     try:
         async with aclosing(_copied_body(plan, context, copy, on_silent)) as bodies:
@@ -41,11 +44,48 @@ async def client_body(
         copy.close()
 
 
-def _encoded(records: list[Record]) -> tuple[int, bytes]:
-    """Encode records and forget them: who waits for a slow client would hold them all the time."""
-    count, body = len(records), encode_lines(records)
-    records.clear()
-    return count, body
+class _Ready:
+    """Bodies that are written together, because every write has its price."""
+
+    def __init__(self) -> None:
+        self._bodies: list[bytes] = []
+        self._count = 0
+        self.size = 0
+
+    def add(self, records: list[Record]) -> None:
+        """Encode records and forget them: who waits for a slow client would hold them."""
+        body = encode_lines(records)
+        self._bodies.append(body)
+        self._count += len(records)
+        self.size += len(body)
+        records.clear()
+
+    def take(self) -> tuple[int, bytes]:
+        """Return the number of records and their NDJSON."""
+        taken = self._count, b"".join(self._bodies)
+        self._bodies, self._count, self.size = [], 0, 0
+        return taken
+
+
+async def _bodies(
+    chunks: AsyncGenerator[list[Record], None],
+) -> AsyncGenerator[tuple[int, bytes], None]:
+    """Encode chunks as they come; hand them on when nothing more is ready, or it is enough."""
+    ready = _Ready()
+    async with aclosing(chunks):
+        try:
+            async for records in chunks:
+                is_last = not records
+                ready.add(records)
+                if ready.size >= JOINED_BYTES or (is_last and ready.size):
+                    yield ready.take()
+        except Exception:
+            # What came before a bad message is good and goes out first.
+            if ready.size:
+                yield ready.take()
+            raise
+    if ready.size:
+        yield ready.take()
 
 
 async def _copied_body(
@@ -55,9 +95,9 @@ async def _copied_body(
     on_silent: TellSilent | None,
 ) -> AsyncGenerator[tuple[int, bytes], None]:
     unseen: list[Record] = []
-    async with aclosing(client_records(plan, context, unseen.append, on_silent)) as chunks:
-        async for records in chunks:
-            count, body = _encoded(records)
+    records = client_records(plan, context, unseen.append, on_silent)
+    async with aclosing(_bodies(records)) as bodies:
+        async for count, body in bodies:
             await copy.publish(body)
             if unseen:
                 await copy.publish(encode_lines(unseen))

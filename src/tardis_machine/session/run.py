@@ -1,7 +1,9 @@
 """The streams behind a request, chunk by chunk.
 
-A chunk is what came out of about 256 KiB of recorded lines: one call per chunk and stage, lists
-between stages. Every function here is an async generator that releases its source when closed.
+A chunk is what came out of about 64 KiB of recorded lines: one call per chunk and stage, lists
+between stages. An empty one says that the next may take a while, so that whoever collects chunks
+hands on what there is. Every function here is an async generator that releases its source when
+closed.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -18,7 +20,7 @@ from tardis_machine.model.records import Record
 from tardis_machine.model.requests import Filter, ReplayRange
 from tardis_machine.model.time import DAY_US, floor_minute, us_text
 from tardis_machine.session.context import SessionContext
-from tardis_machine.session.mapping import SegmentMapper
+from tardis_machine.session.mapping import SegmentMapper, small_parts
 from tardis_machine.session.plan import (
     ArchiveOptions,
     EntryPlan,
@@ -110,6 +112,7 @@ async def client_records(
             times = [record.local_time_us for record in records]
             async for due in pacer.pace(records, times):
                 yield due
+                yield []
 
 
 async def normalized_records(
@@ -130,9 +133,9 @@ async def normalized_records(
         )
         select = _output_selector(plan)
         async for records in merged:
-            passed = select(records)
-            if passed:
-                yield passed
+            yield select(records)
+            if len(streams) > 1:
+                yield []
 
 
 async def entry_records(
@@ -150,6 +153,9 @@ async def entry_records(
     for segment in entry.segments:
         async with aclosing(_mapped_records(entry, segment, context, on_unseen)) as chunks:
             async for mapped in chunks:
+                if not mapped:
+                    yield mapped
+                    continue
                 loss = loss_in(mapped)
                 if loss is not None:
                     told = tell_loss(loss, computables, entry.asked_symbols)
@@ -188,20 +194,20 @@ async def _mapped_records(
     parts = segment.filters, segment.range, entry.range
     async with aclosing(_read(context.source, entry.exchange, *parts, entry.archive)) as chunks:
         async for chunk in chunks:
-            records: list[Record] = []
-            try:
-                mapper.map_chunk(chunk.data, records.append)
-            except MappingError:
-                # What came before the bad message is good and goes out first.
-                yield records
-                raise
-            # Who waits for a slow client holds no raw data.
+            parts = small_parts(chunk.data)
+            # Who waits for a slow client holds no raw data but the rest of its chunk.
             del chunk
-            if not mapper.is_recorded:
-                yield records
-                continue
-            for part in apart(records):
-                yield part
+            for lines in parts:
+                records: list[Record] = []
+                try:
+                    mapper.map_chunk(lines, records.append)
+                except MappingError:
+                    # What came before the bad message is good and goes out first.
+                    yield records
+                    raise
+                for part in apart(records) if mapper.is_recorded else (records,):
+                    yield part
+            yield []
 
 
 def _shown(disconnects: list[Record], entry: EntryPlan, on_unseen: Emit | None) -> list[Record]:

@@ -40,9 +40,10 @@ class RecordStream:
         return decoded(self._ready.pop())
 
     async def chunks(self) -> AsyncIterator[list[Record]]:
-        """Yield lists of records, about as many as 256 KiB of raw data hold."""
+        """Yield lists of records, about as many as 64 KiB of raw data hold."""
         async for chunk in self._chunks:
-            yield [decoded(record) for record in chunk]
+            if chunk:
+                yield [decoded(record) for record in chunk]
 
     async def aclose(self) -> None:
         """Stop, and release what the stream reads from."""

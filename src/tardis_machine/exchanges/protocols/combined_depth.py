@@ -128,7 +128,11 @@ class BookMapper(Mapper):
         if book.buffer is not None:
             book.buffer.append(data)
             return
-        if not self._continues(book, data):
+        if self.is_live:
+            if not self._continues(book, data):
+                return
+        elif data.u <= book.stale_id:
+            # Recordings may have gaps and are still worth replaying.
             return
         timestamp = local if data.E is None else auto_text(data.E)
         if isinstance(data, TextDepthData):

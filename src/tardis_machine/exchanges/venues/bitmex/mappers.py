@@ -180,13 +180,39 @@ class BookMapper(Mapper):
             return
         data = message.data
         if data:
-            change = self._change(data, local, is_snapshot=False)
-            if change.bids or change.asks:
-                emit(change)
+            if len(data) == 1:
+                self._map_row(data[0], local, emit)
+            else:
+                change = self._change(data, local, is_snapshot=False)
+                if change.bids or change.asks:
+                    emit(change)
             if message.action == "delete":
                 prices = self._prices[data[0].symbol]
                 for item in data:
                     prices.pop(item.id, None)
+
+    def _map_row(self, item: BookItem, local: str, emit: Emit) -> None:
+        """Emit the change of one row, as `_change` would make it: most messages have no other."""
+        price = item.price
+        if price is None:
+            price = self._prices.get(item.id)
+            if price is None:
+                return
+        else:
+            self._prices[item.id] = price
+        levels = [BookLevel(price, item.size or 0.0)]
+        is_bid = item.side == "Buy"
+        emit(
+            BookChange(
+                symbol=item.symbol,
+                exchange=EXCHANGE,
+                is_snapshot=False,
+                bids=levels if is_bid else [],
+                asks=[] if is_bid else levels,
+                timestamp=iso_text(item.timestamp) if item.timestamp else local,
+                local_timestamp=local,
+            )
+        )
 
     def _map_partial(self, message: BookTable, local: str, emit: Emit) -> None:
         by_symbol: dict[str, list[BookItem]] = {}

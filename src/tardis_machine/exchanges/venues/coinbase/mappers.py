@@ -132,8 +132,10 @@ class BookMapper(Mapper):
         bids: list[BookLevel] = []
         asks: list[BookLevel] = []
         for change in message.changes:
-            side = bids if change.side == "buy" else asks
-            side.append(BookLevel(change.price, change.size))
+            if change.side == "buy":
+                bids.append(BookLevel(change.price, change.size))
+            else:
+                asks.append(BookLevel(change.price, change.size))
         emit(
             BookChange(
                 symbol=message.product_id,

@@ -210,9 +210,8 @@ class BookMapper(NumberedBookMapper):
         """Emit changed levels; a message without a predecessor resets the book."""
         data = message.params.data
         is_snapshot = data.type == "snapshot" or not data.prev_change_id
-        ids = data.prev_change_id, data.change_id
         if self.checks_sequence and not self.follows(
-            data.instrument_name, *ids, is_snapshot=is_snapshot
+            data.instrument_name, data.prev_change_id, data.change_id, is_snapshot=is_snapshot
         ):
             return
         emit(
@@ -328,6 +327,8 @@ class OptionSummaryMapper(Mapper):
 
 def book_levels(changes: list[LevelChange]) -> list[BookLevel]:
     """Return the levels; deleted ones have no amount."""
+    if not changes:
+        return []
     return [
         BookLevel(change.price, 0.0 if change.action == "delete" else change.amount)
         for change in changes

@@ -22,6 +22,8 @@ CHANGING = {
 }
 """System calls that leave something behind."""
 
+DESCRIPTORS = "/proc/self/fd"
+
 
 class Crash(BaseException):
     """The process is dead."""
@@ -95,11 +97,13 @@ def close_writer(directory: Path) -> None:
 
 def _open_files(folder: Path) -> Iterator[tuple[int, Path]]:
     """Yield descriptors of files below a folder; those of maps close themselves."""
-    for link in list(Path("/proc/self/fd").iterdir()):
+    for name in os.listdir(DESCRIPTORS):  # noqa: PTH208 - see below
         with suppress(FileNotFoundError):
-            path = Path(str(link.readlink()).removesuffix(" (deleted)"))
-            if path.is_relative_to(folder):
-                yield int(link.name), path
+            link = os.readlink(f"{DESCRIPTORS}/{name}")  # noqa: PTH115
+            target = link.removesuffix(" (deleted)")
+            # Text first: a path of each is a third of the time of the whole model.
+            if target.startswith(f"{folder}/"):
+                yield int(name), Path(target)
 
 
 def _is_writable(descriptor: int) -> bool:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from tardis_machine.buses.settings import EventBusSettings
+from tardis_machine.buses.settings import EventBusSettings, Overflow
 from tardis_machine.sinks.dead_letters.files import letter_files, read_letters
 from tardis_machine.sinks.delivery.bus import Bus
-from tardis_machine.sinks.publisher.publisher import Publisher
+from tardis_machine.sinks.publisher.publisher import Publisher, skipped_events
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
 from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.positions import BEGINNING, read_position
@@ -36,11 +36,11 @@ Moment = tuple[int, float]
 
 
 class Bounded(EventBusSettings):
-    """A bus that gives up the oldest events when a few chunks wait."""
+    """A bus that gives up events when a few chunks wait."""
 
     @property
     def backlog_max_bytes(self) -> int:
-        return 3000
+        return 2000
 
 
 class World:
@@ -54,7 +54,8 @@ class World:
         self.logs: dict[str, Accepted] = {}
         self.writers: list[Writer] = []
         self.publisher: Publisher | None = None
-        self.is_bounded = False
+        self.overflow: Overflow | None = None
+        """What is given up of a backlog beyond a small bound; None: there is no bound."""
         self.may_drop = False
         """The disk was full while a dead letter may have been written."""
         self.kinds_filtered: dict[str, set[str]] = defaultdict(set)
@@ -130,8 +131,10 @@ class World:
 
     def _bus(self, settings: ModelSettings, metrics: EventBusMetrics) -> Bus:
         broker = self.brokers[LogReader(settings.bus, settings.endpoint)]
-        kind = Bounded if self.is_bounded else EventBusSettings
-        delivery = kind(producer_id=PRODUCER, retry_initial_ms=HOUR_MS, retry_max_ms=HOUR_MS)
+        pauses = {"retry_initial_ms": HOUR_MS, "retry_max_ms": HOUR_MS}
+        delivery = EventBusSettings(producer_id=PRODUCER, **pauses)
+        if self.overflow is not None:
+            delivery = Bounded(producer_id=PRODUCER, overflow=self.overflow, **pauses)
         bus = Bus(
             settings, delivery, ModelSink(broker), self.root, metrics, lambda: self._now, WINDOW
         )
@@ -180,6 +183,7 @@ class World:
             return 0
         position = read_position(directory.position_path(reader)) or BEGINNING
         settled = position.events - position.count(Settled.PARKED)
+        settled += skipped_events(directory, reader, position)
         parked = waiting = 0
         for path in directory.parked_path(reader).glob("*"):
             passed = (read_position(path / "position") or BEGINNING).events
@@ -226,10 +230,10 @@ class World:
 
     # The server
 
-    def start(self, settings: Sequence[ModelSettings], *, is_bounded: bool = False) -> None:
+    def start(self, settings: Sequence[ModelSettings], overflow: Overflow | None = None) -> None:
         self.instance += 1
-        self.is_bounded = is_bounded
-        self.may_drop |= is_bounded
+        self.overflow = overflow
+        self.may_drop |= overflow is not None
         self.settings = list(settings)
         for each in settings:
             self.kinds_filtered[each.bus] |= {

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
+from tardis_machine.buses.settings import Overflow
 from tests.property.delivery_buses import ModelSettings, OtherSettings
 from tests.property.delivery_world import World, full_disk
 
@@ -57,6 +58,9 @@ SETTINGS = st.builds(
 )
 OTHERS = st.builds(OtherSettings, include_payloads=st.sampled_from([(), ("liquidation",)]))
 BUS = st.sampled_from([0, 0, 1])
+OVERFLOWS: st.SearchStrategy[Overflow | None] = st.sampled_from(
+    [None, None, None, None, "drop-oldest", "drop-newest"]
+)
 
 
 class Delivery(RuleBasedStateMachine):
@@ -140,15 +144,19 @@ class Delivery(RuleBasedStateMachine):
         self.world.kill_publisher(moment, action)
         self.world.start_publisher()
 
-    @rule(first=SETTINGS, second=OTHERS, is_orderly=st.booleans(), luck=st.integers(0, 5))
+    @rule(first=SETTINGS, second=OTHERS, is_orderly=st.booleans(), overflow=OVERFLOWS)
     def start_another_server(
-        self, first: ModelSettings, second: OtherSettings, is_orderly: bool, luck: int
+        self,
+        first: ModelSettings,
+        second: OtherSettings,
+        is_orderly: bool,
+        overflow: Overflow | None,
     ) -> None:
         if is_orderly:
             self.world.stop()
         else:
             self.world.kill()
-        self.world.start([first, second], is_bounded=luck == 0)
+        self.world.start([first, second], overflow)
 
     @invariant()
     def everything_is_counted_and_in_order(self) -> None:

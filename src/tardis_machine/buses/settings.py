@@ -80,8 +80,8 @@ class EventBusSettings:
     )
     overflow: Overflow = option(
         "drop-oldest",
-        "When the backlog of a bus is at spool-max-bytes and producers have waited: drop its "
-        "oldest events. spill, block and drop-newest have no effect any more and mean the same.",
+        "What a bus loses when its backlog is at spool-max-bytes and producers have waited: its "
+        "oldest events or its newest. block means drop-newest, spill means drop-oldest.",
     )
     max_block_ms: int = option(
         0, "Has no effect any more: live feeds never wait for a bus.", minimum=0
@@ -170,6 +170,8 @@ class EventBusSettings:
         for name, replacement in _WITHOUT_EFFECT.items():
             if getattr(self, name) != defaults[name]:
                 yield f"event-bus-{name.replace('_', '-')} has no effect any more: {replacement}"
+        if self.overflow == "spill":
+            yield "event-bus-overflow=spill has no effect any more: it means drop-oldest"
         if not self.spool_max_bytes:
             yield "event-bus-spool-max-bytes=0 has no effect any more: the log has 16 MiB at least"
 
@@ -181,6 +183,11 @@ class EventBusSettings:
     def backlog_max_bytes(self) -> int:
         """Return the bound of the backlog of one bus."""
         return max(self.spool_max_bytes, MIN_SPOOL_BYTES)
+
+    @property
+    def drops_newest(self) -> bool:
+        """Say whether a backlog at its bound loses its newest events, not its oldest."""
+        return self.overflow in ("block", "drop-newest")
 
     def _checks(self) -> Iterable[tuple[bool, str]]:
         is_small = 0 < self.spool_max_bytes < MIN_SPOOL_BYTES
@@ -199,7 +206,6 @@ _WITHOUT_EFFECT = {
     "queue_max_bytes": "events wait in the log, bounded by event-bus-spool-max-bytes",
     "queue_max_age_ms": "events wait in the log, bounded by event-bus-spool-max-bytes",
     "max_block_ms": "live feeds never wait for a bus",
-    "overflow": "a backlog beyond event-bus-spool-max-bytes drops its oldest events",
     "durability": "every event is in the log before it counts as accepted; see event-bus-fsync",
 }
 

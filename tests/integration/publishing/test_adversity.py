@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from tardis_machine.sinks.storage.reader import read_heads
 from tardis_machine.sinks.storage.segments import list_segments
 from tests.integration.publishing.machine import (
     Machine,
+    Published,
     assert_equals_response,
     published,
     records_of,
@@ -180,10 +181,27 @@ def test_publisher_that_dies_again_and_again_loses_nothing(cache: Path, tmp_path
             kill_publisher(machine)
         is_over.set()
         replaying.join()
+        # Another code would say that events were lost.
         assert machine.stop() == 0
     accepted = sum(body.count(b"\n") for body in bodies)
-    assert len({event.headers["deliveryId"] for event in published(bus)}) == accepted
-    assert_equals_response(published(bus), bodies[0])
+    events = published(bus)
+    assert len({event.headers["deliveryId"] for event in events}) == accepted
+    assert_first_arrivals_rise(events)
+    assert_equals_response(events, bodies[0])
+
+
+def assert_first_arrivals_rise(events: Sequence[Published]) -> None:
+    """Check that events of one log and key first arrived in the order of their writing."""
+    seen: set[str] = set()
+    latest: dict[tuple[str, str], str] = {}
+    for event in events:
+        delivery_id = event.headers["deliveryId"]
+        if delivery_id in seen:
+            continue
+        seen.add(delivery_id)
+        key = delivery_id.partition("-")[0], event.key
+        assert delivery_id > latest.get(key, ""), f"{delivery_id} after {latest[key]}"
+        latest[key] = delivery_id
 
 
 def test_stop_that_cannot_deliver_leaves_everything_on_disk(cache: Path, tmp_path: Path) -> None:

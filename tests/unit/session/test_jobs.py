@@ -1,6 +1,9 @@
 """Jobs: what they remember, and where they begin again."""
 
+import os
+import sys
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -143,6 +146,23 @@ def test_state_survives_and_other_replays_under_the_same_name_are_refused(tmp_pa
     with pytest.raises(RequestError, match="is not a valid job state file"):
         again.load([order()])
     again.close()
+
+
+def test_state_is_flushed_before_and_after_it_replaces_the_old_one(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def look(_: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and function in (os.fsync, os.replace):
+            calls.append(function.__name__)
+
+    file = JobFile(tmp_path / "march.json")
+    sys.setprofile(look)
+    try:
+        file.save(JobState.fresh([order()]))
+    finally:
+        sys.setprofile(None)
+        file.close()
+    assert calls == ["fsync", "replace", "fsync"]
 
 
 def test_job_runs_in_one_process_at_a_time(tmp_path: Path) -> None:

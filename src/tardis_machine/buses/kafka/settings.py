@@ -146,7 +146,7 @@ class KafkaSettings(HeaderBusSettings):
         1_000_000, "Maximum bytes per batch.", minimum=1, maximum=2_147_483_647
     )
     max_batch_delay_ms: int = option(
-        5, "Maximum time to wait for a batch to fill.", minimum=0, maximum=900_000
+        1, "Maximum time to wait for a batch to fill.", minimum=0, maximum=900_000
     )
     max_in_flight: int | None = option(
         None,

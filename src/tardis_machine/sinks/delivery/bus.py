@@ -137,7 +137,9 @@ class Bus:
         self._sender.ring()
 
     def step(self) -> None:
-        """Connect or deliver one batch, where no thread does."""
+        """Keep the bound, then connect or deliver one batch, where no thread does."""
+        with self._sender.lock:
+            self._overflow.keep_bound()
         self._sender.step()
 
     def status(self) -> BusStatus:
@@ -260,6 +262,6 @@ class Bus:
         target = self.settings.dead_letter_target
         office = DeadLetterOffice(delivery, letters, target, sink.send, meter)
         settler = Settler(window, self._feeds, delivery, key_of, office, meter, reporter)
-        overflow = Overflow(delivery.backlog_max_bytes, self._feeds, window, settler, meter)
+        overflow = Overflow(delivery, self._feeds, window, settler, meter)
         sender = Sender(sink, self._feeds, window, settler, overflow, delivery, meter, reporter)
         return overflow, sender

@@ -14,6 +14,7 @@ from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.positions import Position, PositionFile
 from tardis_machine.sinks.storage.quarantine import set_aside
 from tardis_machine.sinks.storage.reader import BadBytes, Chunk, ChunkReader, first_offset
+from tardis_machine.sinks.storage.skipped import SkippedRange, SkippedRanges
 
 MakeEvents: TypeAlias = Callable[[Chunk, ChunkInFlight], list[Event]]
 """Makes the events of a chunk and settles those that are not to be sent."""
@@ -28,6 +29,7 @@ class Feed:
         position_path: where the position is kept.
         make_events: makes the events of a chunk.
         quarantine: where bytes go that cannot be read.
+        skipped: ranges of the log that are not to be read.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Feed:
         position_path: Path,
         make_events: MakeEvents,
         quarantine: Path,
+        skipped: SkippedRanges | None = None,
     ) -> None:
         self.directory = directory
         self.log_id = log_id
@@ -44,6 +47,7 @@ class Feed:
         self._quarantine = quarantine
         self._file = PositionFile(position_path, is_writable=True)
         self._reader = ChunkReader(directory)
+        self.skipped = skipped
         start = self._file.load() or Position(offset=first_offset(directory))
         self.in_flight = InFlight(start)
         self._offset = start.offset
@@ -61,15 +65,29 @@ class Feed:
         return self._offset
 
     @property
+    def number(self) -> int:
+        """Return the number of the last chunk that was read."""
+        return self._number
+
+    def totals(self) -> list[int]:
+        """Count all settled events by `Settled`, those in skipped ranges included."""
+        counts = self.in_flight.totals()
+        if self.skipped:
+            counts[Settled.OVERFLOW] += self.skipped.dropped_after(self._number)
+        return counts
+
+    @property
     def next_appended_at(self) -> float | None:
         """Return when the first chunk that is not settled was appended, in seconds since 1970."""
-        head = self._reader.head_at(self.position.offset)
+        offset = self.position.offset
+        skipped = self.skipped.at(offset) if self.skipped else None
+        head = skipped.chunk.head if skipped else self._reader.head_at(offset)
         return None if head is None else head.appended_us / SECOND_US
 
     @property
     def has_more(self) -> bool:
         """Say whether there is a chunk that was not read yet."""
-        return self._reader.read(self._offset) is not None
+        return self._next() is not None
 
     def read(self) -> list[Event] | None:
         """Read one chunk and return its events that are to be sent; None at the end of the log.
@@ -77,7 +95,7 @@ class Feed:
         Raises:
             OSError: the log cannot be read now.
         """
-        found = self._reader.read(self._offset)
+        found = self._next()
         if found is None:
             return self._jump() if self._offset < first_offset(self.directory) else None
         if isinstance(found, BadBytes):
@@ -109,6 +127,8 @@ class Feed:
         if not self.in_flight.advance():
             return False
         self._file.save(self.position)
+        if self.skipped:
+            self.skipped.forget_before(self.position.offset)
         return True
 
     def rewind(self) -> None:
@@ -120,7 +140,7 @@ class Feed:
 
     def skip_chunk(self, settle: Callable[[Chunk, ChunkInFlight], None]) -> bool:
         """Read one chunk that is given up; False at the end of the log."""
-        found = self._reader.read(self._offset)
+        found = self._next()
         if found is None:
             return False
         if isinstance(found, BadBytes):
@@ -137,6 +157,14 @@ class Feed:
         self._reader.close()
         self._file.close()
 
+    def _next(self) -> Chunk | BadBytes | None:
+        """Return what is to be read next; None at the end of the log."""
+        skipped = self._skipped_here()
+        return self._reader.read(self._offset) if skipped is None else skipped.chunk
+
+    def _skipped_here(self) -> SkippedRange | None:
+        return self.skipped.at(self._offset) if self.skipped else None
+
     def _known(self, chunk: Chunk) -> ChunkInFlight | None:
         """Return what is known of a chunk that was read before."""
         if not self.in_flight or chunk.head.number > self._number:
@@ -150,6 +178,8 @@ class Feed:
             missing = head.first_event - self._next_event
             self._pass(self._offset, chunk.start, missing, Settled.QUARANTINED)
         place = ChunkInFlight(self, chunk.start, chunk.end, head.number, head.events)
+        if skipped := self._skipped_here():
+            place.outcomes[skipped.kept :] = bytes([Settled.OVERFLOW]) * skipped.dropped
         if chunk.start == self.position.offset:
             place.skip(self.position.line)
         self.in_flight.add(place)

@@ -19,6 +19,7 @@ from tardis_machine.sinks.storage.directory import FileLock, LogDirectory, LogRe
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled
 from tardis_machine.sinks.storage.positions import BEGINNING, COUNTS, Position, PositionFile
 from tardis_machine.sinks.storage.reader import last_chunk
+from tardis_machine.sinks.storage.skipped import SkippedRanges
 from tardis_machine.sinks.storage.writer import Fsync
 from tardis_machine.telemetry.loggers import get_logger
 
@@ -65,12 +66,18 @@ class LogFeed:
     @property
     def backlog_bytes(self) -> int:
         """Return how many bytes of the log are not settled."""
-        return max(self._written().offset, self.feed.offset) - self.feed.position.offset
+        skipped = self.feed.skipped.bytes if self.feed.skipped else 0
+        return max(self.end, self.feed.offset) - self.feed.position.offset - skipped
+
+    @property
+    def end(self) -> int:
+        """Return how many bytes its writer has written."""
+        return self._written().offset
 
     @property
     def waiting(self) -> int:
         """Return how many events of the log are not settled."""
-        settled = sum(self.feed.in_flight.totals())
+        settled = sum(self.feed.totals())
         return max(self._accepted() - settled, self.feed.in_flight.waiting)
 
     @property
@@ -130,7 +137,7 @@ class LogFeed:
         return self._mark.load() or BEGINNING
 
     def _counts(self) -> list[int]:
-        counts = self.feed.in_flight.totals()
+        counts = self.feed.totals()
         parked = self.parked.counts() or [0] * COUNTS
         repeats = max(0, self._repeats - self.parked.waiting)
         # Parked events are counted where they are now.
@@ -228,6 +235,7 @@ class Feeds:
             directory.position_path(self.reader),
             events.make,
             self._quarantine,
+            SkippedRanges(directory.skipped_path(self.reader)),
         )
         parked = self._make_parked(directory.parked_path(self.reader))
         added = LogFeed(directory, lock, feed, parked, is_own=is_own)

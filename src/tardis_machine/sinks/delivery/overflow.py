@@ -1,16 +1,18 @@
-"""The bound of one bus: when its backlog is too large, the oldest events are given up.
+"""The bound of one bus: when its backlog is too large, its oldest or newest events are given up.
 
-Control events are kept: they are parked, and sent when the bus is back.
+Control events are kept: of the oldest events they are parked, of the newest they stand in the note
+that takes the place of the range.
 """
 
 from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.delivery.batches import CONTROL_CASES, cases_of
 from tardis_machine.sinks.delivery.feeds import Feeds, LogFeed
+from tardis_machine.sinks.delivery.newest import control_events, skip_newest
 from tardis_machine.sinks.delivery.settling import Settler
 from tardis_machine.sinks.delivery.window import Window
 from tardis_machine.sinks.reporting.meter import Meter
-from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.in_flight import ChunkInFlight
 from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.reader import Chunk
@@ -20,14 +22,13 @@ log = get_logger(__name__)
 
 KEPT_SHARE = 0.9
 """How much of the bound is left after events were given up, so that it is not done for each."""
-_CONTROL_MARKS = tuple(f'"type":"{case.value}"'.encode() for case in CONTROL_CASES)
 
 
 class Overflow:
     """Keeps the backlog of one bus within its bound.
 
     Args:
-        max_bytes: the bound, over all logs.
+        settings: the bound, over all logs, and what is given up beyond it.
         feeds: the logs.
         window: what was read of them.
         settler: what settles and parks.
@@ -35,9 +36,15 @@ class Overflow:
     """
 
     def __init__(
-        self, max_bytes: int, feeds: Feeds, window: Window, settler: Settler, meter: Meter
+        self,
+        settings: EventBusSettings,
+        feeds: Feeds,
+        window: Window,
+        settler: Settler,
+        meter: Meter,
     ) -> None:
-        self._max_bytes = max_bytes
+        self._max_bytes = settings.backlog_max_bytes
+        self._drops_newest = settings.drops_newest
         self._feeds = feeds
         self._window = window
         self._settler = settler
@@ -54,10 +61,25 @@ class Overflow:
         return self.backlog_bytes >= self._max_bytes * KEPT_SHARE
 
     def keep_bound(self) -> None:
-        """Give up the oldest events beyond the bound."""
+        """Give up the oldest or the newest events beyond the bound."""
         surplus = self.backlog_bytes - self._max_bytes
         if surplus <= 0:
             return
+        if self._drops_newest:
+            self._skip_newest(surplus)
+        else:
+            self._drop_oldest(surplus)
+
+    def _skip_newest(self, surplus: int) -> None:
+        for feed in reversed(list(self._feeds)):
+            size_bytes, dropped = skip_newest(feed, surplus)
+            if dropped:
+                self._report(dropped, size_bytes)
+            surplus -= size_bytes
+            if surplus <= 0:
+                return
+
+    def _drop_oldest(self, surplus: int) -> None:
         surplus += int(self._max_bytes * (1 - KEPT_SHARE))
         for feed in self._feeds:
             given_up = min(surplus, feed.backlog_bytes)
@@ -83,8 +105,11 @@ class Overflow:
         while feed.feed.offset < target and feed.feed.skip_chunk(settle):
             pass
         dropped = feed.feed.in_flight.totals()[Settled.OVERFLOW] - before
-        self._meter.lost(Reason.OVERFLOW, dropped)
         feed.advance()
+        self._report(dropped, size_bytes)
+
+    def _report(self, dropped: int, size_bytes: int) -> None:
+        self._meter.lost(Reason.OVERFLOW, dropped)
         log.error(
             "events dropped: the backlog is at its bound",
             bus=self._feeds.reader.bus,
@@ -105,11 +130,7 @@ class Overflow:
 
     def _keep_controls(self, feed: LogFeed, chunk: Chunk, place: ChunkInFlight) -> list[Event]:
         """Park the control events of a chunk that is given up, and return them."""
-        is_packed = chunk.head.flags & Flags.RECORDS
-        if not is_packed and not any(mark in chunk.body for mark in _CONTROL_MARKS):
-            return []
-        events = feed.feed.events_of(chunk, place)
-        controls = [event for event in events if event.series.case in CONTROL_CASES]
+        controls = control_events(feed.feed, chunk, place)
         self._window.count(controls)
         self._settler.park(controls)
         return controls

@@ -23,6 +23,7 @@ from tardis_machine.sinks.storage.in_flight import ChunkInFlight
 from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.reader import Chunk
 from tardis_machine.sinks.storage.segments import delete_all
+from tardis_machine.sinks.storage.skipped import SkippedRanges
 
 
 def hand_over(root: Path, backlogs: Sequence[Backlog], reader: LogReader) -> int:
@@ -49,7 +50,8 @@ def discard(root: Path, backlogs: Sequence[Backlog]) -> int:
     for backlog in backlogs:
         with _locked(root, backlog) as directory:
             position = directory.position_path(backlog.reader)
-            events += _discard(root, directory.path, directory.log_id, position)
+            skipped = SkippedRanges(directory.skipped_path(backlog.reader))
+            events += _discard(root, directory.path, directory.log_id, position, skipped)
             for parked in backlog.parked:
                 events += _discard_parked(root, parked)
         tidy_log(directory)
@@ -77,6 +79,7 @@ def _hand_over(directory: LogDirectory, old: LogReader, new: LogReader) -> None:
     renamed = [
         (directory.position_path(old), directory.position_path(new)),
         (directory.parked_path(old), directory.parked_path(new)),
+        (directory.skipped_path(old), directory.skipped_path(new)),
     ]
     for source, destination in renamed:
         if source.exists():
@@ -94,13 +97,15 @@ def _discard_parked(root: Path, parked: ParkedBacklog) -> int:
     return events
 
 
-def _discard(root: Path, path: Path, log_id: str, position: Path) -> int:
+def _discard(
+    root: Path, path: Path, log_id: str, position: Path, skipped: SkippedRanges | None = None
+) -> int:
     """Settle everything that waits in a log, a chunk at a time."""
 
     def settle(_: Chunk, place: ChunkInFlight) -> None:
         place.settle_rest(Settled.DISCARDED)
 
-    feed = Feed(path, log_id, position, lambda _, __: [], root)
+    feed = Feed(path, log_id, position, lambda _, __: [], root, skipped)
     before = feed.position.count(Settled.DISCARDED)
     try:
         while feed.skip_chunk(settle):

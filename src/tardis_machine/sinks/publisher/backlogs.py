@@ -9,7 +9,7 @@ import msgspec
 
 from tardis_machine.model.time import SECOND_US, Clock
 from tardis_machine.sinks.delivery.parked import POSITION, ParkedContext
-from tardis_machine.sinks.publisher.publisher import waiting_events
+from tardis_machine.sinks.publisher.publisher import skipped_events, waiting_events
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled
 from tardis_machine.sinks.storage.positions import BEGINNING, Position, read_position
@@ -131,17 +131,15 @@ def _backlog(
         waiting_events=waiting,
         waiting_bytes=end - position.offset if waiting else 0,
         lag_seconds=_lag_seconds(directory.path, position, now_us) if waiting else 0.0,
-        settled=_settled(position),
+        settled=_settled(position, skipped_events(directory, reader, position)),
         parked=tuple(each for each in parked if each is not None),
     )
 
 
-def _settled(position: Position) -> dict[str, int]:
-    return {
-        settled.name.lower(): count
-        for settled in Settled
-        if settled is not Settled.WAITING and (count := position.count(settled))
-    }
+def _settled(position: Position, skipped: int) -> dict[str, int]:
+    counts = {each: position.count(each) for each in Settled if each is not Settled.WAITING}
+    counts[Settled.OVERFLOW] += skipped
+    return {settled.name.lower(): count for settled, count in counts.items() if count}
 
 
 def _lag_seconds(directory: Path, position: Position, now_us: int) -> float:

@@ -14,9 +14,10 @@ from tardis_machine.sinks.delivery.encoding import LogEncoding, delete_ordinals
 from tardis_machine.sinks.registry import make_sink
 from tardis_machine.sinks.reporting.status import Status, Stranded
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
-from tardis_machine.sinks.storage.positions import read_position
+from tardis_machine.sinks.storage.positions import BEGINNING, Position, read_position
 from tardis_machine.sinks.storage.reader import last_chunk
-from tardis_machine.sinks.storage.segments import delete_before, list_segments
+from tardis_machine.sinks.storage.segments import IsPassed, delete_passed, list_segments
+from tardis_machine.sinks.storage.skipped import SkippedRanges
 from tardis_machine.telemetry.declarations import Declarations
 from tardis_machine.telemetry.event_bus_metrics import EventBusMetrics
 from tardis_machine.telemetry.exposition import expose
@@ -158,20 +159,33 @@ def waiting_events(directory: LogDirectory, reader: LogReader) -> int:
     position = read_position(directory.position_path(reader))
     last = last_chunk(directory.path)
     accepted = last.first_event + last.events if last else 0
-    return accepted - (position.events if position else 0)
+    given_up = skipped_events(directory, reader, position or BEGINNING)
+    return accepted - (position or BEGINNING).events - given_up
+
+
+def skipped_events(directory: LogDirectory, reader: LogReader, position: Position) -> int:
+    """Return how many events a bus has given up behind its position."""
+    return SkippedRanges(directory.skipped_path(reader)).dropped_after(position.number)
 
 
 def tidy_log(directory: LogDirectory) -> None:
     """Delete what all readers have passed; all of it, when they have and nothing more comes."""
     readers = directory.owner.readers
-    positions = [read_position(directory.position_path(reader)) for reader in readers]
-    passed = min((each.offset if each else 0 for each in positions), default=0)
-    if delete_before(directory.path, passed):
+    if delete_passed(directory.path, [_needs_nothing_of(directory, reader) for reader in readers]):
         delete_ordinals(directory.path, list_segments(directory.path))
     if directory.has_writer or any(map(directory.is_read, readers)):
         return
     if not any(has_left(directory, reader) for reader in readers):
         directory.remove()
+
+
+def _needs_nothing_of(directory: LogDirectory, reader: LogReader) -> IsPassed:
+    """Return what says whether a reader is past a stretch of a log, or will not read it."""
+    position = read_position(directory.position_path(reader)) or BEGINNING
+    skipped = SkippedRanges(directory.skipped_path(reader))
+    return lambda start, end: (
+        end <= position.offset or skipped.covers(max(start, position.offset), end)
+    )
 
 
 def has_left(directory: LogDirectory, reader: LogReader) -> bool:

@@ -8,6 +8,7 @@
         <reader>.position         how far a bus is: `storage.positions`
         <reader>.lock             held while somebody reads for that bus
         <reader>.parked/          events of that bus whose destinations are in trouble
+        <reader>.skipped/         what that bus gave up behind its position: `storage.skipped`
 
 A reader is a bus at one endpoint: its name and a hash of the endpoint.
 
@@ -31,11 +32,12 @@ from tardis_machine.telemetry.loggers import get_logger
 log = get_logger(__name__)
 
 LOGS, OWNER, LOCK, WRITER = "logs", "owner", "lock", "writer"
-SEGMENT_SUFFIX, LOCK_SUFFIX, POSITION_SUFFIX, PARKED_SUFFIX = (
+SEGMENT_SUFFIX, LOCK_SUFFIX, POSITION_SUFFIX, PARKED_SUFFIX, SKIPPED_SUFFIX = (
     ".chunks",
     ".lock",
     ".position",
     ".parked",
+    ".skipped",
 )
 REMOVED = "removed"
 PRIVATE = 0o700
@@ -140,6 +142,10 @@ class LogDirectory:
     def parked_path(self, reader: LogReader) -> Path:
         """Return where the parked events of a reader are."""
         return self.path / f"{reader.name}{PARKED_SUFFIX}"
+
+    def skipped_path(self, reader: LogReader) -> Path:
+        """Return where it stands what a reader is not to read."""
+        return self.path / f"{reader.name}{SKIPPED_SUFFIX}"
 
     @property
     def written_path(self) -> Path:

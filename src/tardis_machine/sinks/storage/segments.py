@@ -1,10 +1,14 @@
 """The segments of a log: files whose names say how many bytes of the log stand before them."""
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tardis_machine.sinks.storage.directory import SEGMENT_SUFFIX
+
+IsPassed: TypeAlias = Callable[[int, int], bool]
+"""Says whether a reader needs nothing of a log between two offsets."""
 
 
 class Segment(NamedTuple):
@@ -35,6 +39,21 @@ def delete_before(directory: Path, offset: int) -> int:
     """Delete the segments that end at or before an offset, except the last; return how many."""
     segments = list_segments(directory)
     passed = [segment for segment, following in pairwise(segments) if following.base <= offset]
+    for segment in passed:
+        segment.path.unlink(missing_ok=True)
+    return len(passed)
+
+
+def delete_passed(directory: Path, readers: Sequence[IsPassed]) -> int:
+    """Delete the segments that no reader needs, except the last; return how many."""
+    if not readers:
+        return 0
+    pairs = pairwise(list_segments(directory))
+    passed = [
+        segment
+        for segment, following in pairs
+        if all(is_passed(segment.base, following.base) for is_passed in readers)
+    ]
     for segment in passed:
         segment.path.unlink(missing_ok=True)
     return len(passed)

@@ -1,7 +1,7 @@
 """Measure Silver and Gold: events per CPU second of driver, JVM and Python workers together.
 
-Run with `python -m benchmarks.lake [rates growth batch]`. Each rate is the best of some rounds over
-the same Bronze; the first ones warm the JVM. Filling Bronze does not count.
+Run with `python -m benchmarks.lake [rates growth batch late]`. Each rate is the best of some rounds
+over the same Bronze; the first ones warm the JVM. Filling Bronze does not count.
 """
 
 import shutil
@@ -27,6 +27,7 @@ from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES, TRADES
 from tardis_machine.model.ndjson import NormalizedRecord
+from tardis_machine.model.time import DAY_US
 
 ROUNDS = 4
 TRADES_PER_ROUND = 1_000_000
@@ -42,6 +43,10 @@ MORE_BATCHES = 3
 KNOWN_ROWS = (1_000_000, 16_000_000)
 KNOWN_COMMIT_ROWS = 500_000
 STEP_US = 700
+YEAR_DAYS = 365
+TRADES_PER_DAY = 200
+DAY_STEP_US = DAY_US // TRADES_PER_DAY
+LATE_ROUNDS = 5
 
 Make = Callable[[int], NormalizedRecord]
 
@@ -89,19 +94,38 @@ class BenchLake:
             numbers = self._spark.range(start, min(start + KNOWN_COMMIT_ROWS, last), 1, 2)
             store.append(numbers.select(*_trade_columns()), TRADES)
 
+    def fill_year(self) -> None:
+        """Append trades of every day of a year to Silver, and compute their Gold."""
+        numbers = self._spark.range(0, YEAR_DAYS * TRADES_PER_DAY, 1, 2)
+        Store(self._spark, self.root).append(numbers.select(*_trade_columns(DAY_STEP_US)), TRADES)
+        self.touch_trades()
+        self.build()
+
+    def add(self, *numbers: int) -> None:
+        """Append one more trade at the time of each number, and note its minute as touched."""
+        store = Store(self._spark, self.root)
+        rows = self._spark.createDataFrame([(number,) for number in numbers], "id long")
+        trades = rows.select(*_trade_columns(DAY_STEP_US, ordinal=1)).coalesce(1)
+        store.append(trades, TRADES)
+        store.append(trades.select(*_touched()).distinct(), TOUCHED_MINUTES)
+
     def touch_trades(self) -> None:
         """Note all minutes of Silver trades as touched, and no Gold as computed."""
         for name in ("gold", "_checkpoints", TOUCHED_MINUTES.path):
             shutil.rmtree(Path(self.root, name), ignore_errors=True)
         store = Store(self._spark, self.root)
-        minutes = store.read(TRADES).select(
-            F.to_date("event_ts").alias("date"),
-            F.lit(TRADES.cases[0]).alias("payload_case"),
-            "exchange",
-            "symbol",
-            F.date_trunc("minute", "event_ts").alias("minute"),
-        )
-        store.append(minutes.distinct(), TOUCHED_MINUTES)
+        store.append(store.read(TRADES).select(*_touched()).distinct(), TOUCHED_MINUTES)
+
+
+def _touched() -> list[object]:
+    """Return the columns of `silver.touched_minutes` for trades."""
+    return [
+        F.to_date("event_ts").alias("date"),
+        F.lit(TRADES.cases[0]).alias("payload_case"),
+        "exchange",
+        "symbol",
+        F.date_trunc("minute", "event_ts").alias("minute"),
+    ]
 
 
 def _records(envelopes: list[bytes], start: int) -> pa.RecordBatch:
@@ -118,17 +142,17 @@ def _records(envelopes: list[bytes], start: int) -> pa.RecordBatch:
     )
 
 
-def _trade_columns() -> list[object]:
+def _trade_columns(step_us: int = STEP_US, ordinal: int = 0) -> list[object]:
     number = F.col("id")
-    event_us = F.floor((F.lit(START_US) + number * STEP_US) / 1000) * 1000
-    local_ts = F.timestamp_micros(F.lit(START_US + 4321) + number * STEP_US)
+    event_us = F.floor((F.lit(START_US) + number * step_us) / 1000) * 1000
+    local_ts = F.timestamp_micros(F.lit(START_US + 4321) + number * step_us)
     symbols = F.array(*map(F.lit, SYMBOLS))
     columns = {
         "date": F.to_date(local_ts),
         "exchange": F.lit("binance-futures"),
         "symbol": F.get(symbols, F.pmod(number, F.lit(len(SYMBOLS)))),
         "local_ts": local_ts,
-        "ordinal": F.lit(0),
+        "ordinal": F.lit(ordinal),
         "capture": F.lit("history"),
         "event_ts": F.timestamp_micros(event_us),
         "id": (number + 4_000_000_000).cast("string"),
@@ -227,10 +251,29 @@ def _more_batches(lake: BenchLake, rows: int) -> Iterator[float]:
         yield lake.refine()
 
 
+def show_late_event(spark: SparkSession) -> None:
+    print(f"\n{'Gold of a batch, a year in Silver':32} {'CPU s':>10} {'times':>8} {'at most':>8}")
+    last = YEAR_DAYS * TRADES_PER_DAY
+    usual: list[float] = []
+    late: list[float] = []
+    with new_lake(spark) as lake:
+        lake.fill_year()
+        for number in range(LATE_ROUNDS):
+            for spent, others in ((usual, ()), (late, (number,))):
+                lake.add(*others, last)
+                last += 1
+                spent.append(lake.build())
+    # The first round warms the JVM.
+    none, one = (min(spent[1:]) for spent in (usual, late))
+    print(f"{'no late event':32} {none:10.1f} {1:8.2f}")
+    print(f"{'one of a year ago':32} {one:10.1f} {one / none:8.2f} {'1.30':>8}", flush=True)
+
+
 PARTS: dict[str, Callable[[SparkSession], None]] = {
     "rates": show_rates,
     "growth": show_growth,
     "batch": show_one_more_batch,
+    "late": show_late_event,
 }
 
 

@@ -108,20 +108,8 @@ class Driver:
 
     def kill(self) -> None:
         """Kill every process of the job at once."""
-        if self._process is None or self._process.poll() is not None:
-            return
-        top = psutil.Process(self._process.pid)
-        # Held still first: nobody may notice that another one is gone and tidy up.
-        top.send_signal(signal.SIGSTOP)
-        tree = [top, *top.children(recursive=True)]
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for process in tree:
-                try:
-                    process.send_signal(number)
-                except psutil.NoSuchProcess:
-                    continue
-        psutil.wait_procs(tree[1:], timeout=END_SECONDS)
-        self._process.wait()
+        if self._process is not None and self._process.poll() is None:
+            kill_tree(self._process)
 
     def finish(self) -> None:
         """Let the job read all there is and end."""
@@ -139,6 +127,22 @@ class Driver:
 
     def _tail(self) -> str:
         return self._log.read_text(errors="replace")[-3000:]
+
+
+def kill_tree(started: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all below it at once."""
+    top = psutil.Process(started.pid)
+    # Held still first: nobody may notice that another one is gone and tidy up.
+    top.send_signal(signal.SIGSTOP)
+    tree = [top, *top.children(recursive=True)]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in tree:
+            try:
+                process.send_signal(number)
+            except psutil.NoSuchProcess:
+                continue
+    psutil.wait_procs(tree[1:], timeout=END_SECONDS)
+    started.wait()
 
 
 def open_batches(lake: Path) -> tuple[str, ...]:

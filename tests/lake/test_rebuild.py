@@ -1,6 +1,10 @@
 """`lake rebuild`: a corrected replay shows, and nothing else changes."""
 
+import shutil
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +13,7 @@ import pytest
 from tardis_machine.bronze.content import Content
 from tardis_machine.buses.registry import PublishingSettings
 from tardis_machine.cli import main
-from tardis_machine.lake.errors import LakeError
+from tardis_machine.lake.errors import LakeError, LakeInUseError
 from tardis_machine.lake.jobs import JobSettings
 from tardis_machine.lake.query.quality import check_lake
 from tardis_machine.lake.rebuild import Rebuild, RebuildRange
@@ -17,8 +21,11 @@ from tardis_machine.lake.settings import LakeSettings, SparkSettings
 from tardis_machine.lake.store.times import Times
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.lake.tables.silver import LIQUIDATIONS, TRADES
+from tests.lake.driver_kills import ROOT, kill_tree
 from tests.lake.events import INGEST_US, NOON_US, SECOND_US, encoded, liquidation, trade
-from tests.lake.lakes import Lake
+from tests.lake.gold.test_build import gold
+from tests.lake.lakes import DEADLINE_SECONDS, Lake
+from tests.servers.process import spawn
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("restored_logging")]
 
@@ -76,6 +83,47 @@ def test_corrected_replay_shows_after_a_rebuild_and_not_before(lake: Lake) -> No
     assert prices(lake)[-1] == ("deribit", 51.0)
     assert lake.values("silver.trades", "mapper_version") == [(2,), (2,), (2,)]
     assert not [finding for finding in check_lake(lake.root) if finding.is_error]
+
+
+def test_killed_rebuild_ends_like_an_undisturbed_one_and_keeps_others_out(
+    lake: Lake, tmp_path: Path
+) -> None:
+    wrong = [trade(1, 100), trade(2, 101), trade(70, 102), liquidation(5)]
+    lake.append(encoded(wrong))
+    right = [trade(1, 200), trade(2, 201, timestamp=trade(130).timestamp), trade(70, 102)]
+    lake.append(encoded(right, content=Content(mapper_version=2), ingest_us=INGEST_US + 1))
+    lake.refine()
+    lake.build()
+    undisturbed = Lake(lake.spark, tmp_path / "copy")
+    shutil.copytree(lake.root, undisturbed.root)
+    wanted = replace(HOUR, tables=(TRADES, LIQUIDATIONS))
+
+    log = tmp_path / "rebuild.log"
+    flags = ["--from", "2024-03-01T12:00", "--to", "2024-03-01T13:00", "--profile", "quick"]
+    command = [sys.executable, "-m", "tardis_machine", "lake", "rebuild", "--lake", lake.root]
+    commits = len(list(Path(lake.root, "silver", "trades", "_delta_log").glob("*.json")))
+    killed = spawn([*command, *flags, "--driver-memory", "1g"], log, ROOT)
+    try:
+        wait_for(killed, log, Path(lake.root, "silver", "trades"), commits + 1)
+        # Silver is corrected and Gold is not yet.
+        with pytest.raises(LakeInUseError, match=f"{killed.pid}.*runs refine"):
+            rebuild(lake, wanted)
+    finally:
+        kill_tree(killed)
+    rebuild(lake, wanted)
+    rebuild(undisturbed, wanted)
+    assert prices(lake) == [("bitmex", 102.0), ("bitmex", 200.0), ("bitmex", 201.0)]
+    assert gold(lake) == gold(undisturbed)
+    assert lake.values("silver.trades", "*") == undisturbed.values("silver.trades", "*")
+
+
+def wait_for(process: subprocess.Popen[bytes], log: Path, table: Path, commits: int) -> None:
+    """Wait until a table has so many commits."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while len(list((table / "_delta_log").glob("*.json"))) < commits:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.02)
 
 
 def test_rows_without_bronze_stay_and_rejected_ones_follow_the_limits(lake: Lake) -> None:

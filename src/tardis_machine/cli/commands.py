@@ -138,6 +138,13 @@ COMMANDS = (
         _JOB_MODULES,
     ),
     Command(
+        "lake instruments",
+        "Fill silver.instruments from the instrument metadata of the data API.",
+        "lake_commands.LakeInstrumentsSettings",
+        "lake.instruments",
+        _JOB_MODULES,
+    ),
+    Command(
         "lake query",
         "Query the tables with SQL.",
         "lake_commands.LakeQuerySettings",

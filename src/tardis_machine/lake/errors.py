@@ -23,6 +23,12 @@ class LakeError(TardisMachineError):
     """A table or a job failed."""
 
 
+class LakeInUseError(LakeError):
+    """Another process writes the same tables."""
+
+    retryable = True
+
+
 class TableVersionError(LakeError):
     """A table was written by another version of this package."""
 

@@ -7,11 +7,19 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 
 from tardis_machine.lake.errors import LakeError
-from tardis_machine.lake.jobs import LOG_FILE, Job, JobSettings, Stage, failures_of_spark
+from tardis_machine.lake.jobs import (
+    LOG_FILE,
+    SILVER_AND_GOLD,
+    Job,
+    JobSettings,
+    Stage,
+    failures_of_spark,
+)
 from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.restate import Restatement, has_events, restate
 from tardis_machine.lake.spark.session import open_session
 from tardis_machine.lake.store.changes import DELETE, INSERT, UPDATE
+from tardis_machine.lake.store.locks import locked
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times
 from tardis_machine.lake.tables import Table
@@ -65,11 +73,22 @@ class Rebuild:
         """Start Spark and rebuild; return whether it came to its end."""
         spark = self._settings.spark
         log_path = spark.cache_dir / LOG_FILE
-        with open_session(spark, profile="throughput", log_path=log_path) as session:
-            return self.run_in(session)
+        with (
+            locked(self._settings.lake.root, SILVER_AND_GOLD),
+            open_session(spark, profile="throughput", log_path=log_path) as session,
+        ):
+            return self._run(session)
 
     def run_in(self, spark: SparkSession) -> bool:
-        """Rebuild in an existing session; return whether it came to its end."""
+        """Rebuild in an existing session; return whether it came to its end.
+
+        Raises:
+            LakeInUseError: another job writes Silver or Gold.
+        """
+        with locked(self._settings.lake.root, SILVER_AND_GOLD):
+            return self._run(spark)
+
+    def _run(self, spark: SparkSession) -> bool:
         lake = self._settings.lake
         store = Store(spark, lake.root, lake.catalog)
         with failures_of_spark():
@@ -86,7 +105,7 @@ class Rebuild:
                     return False
                 counts = restate(store, part, limits)
                 self._say(_text(number, len(parts), part, counts))
-        Job(self._settings, (Stage.BUILD,), self._say, self._stop).run_in(spark)
+        Job(self._settings, (Stage.BUILD,), self._say, self._stop).run_locked(spark)
         return not self._stop.is_set()
 
 

@@ -38,6 +38,7 @@ may succeed later)::
     │   └── LogError                  a segment does not have the documented form
     └── LakeError                     a table or a job is not in the state it must have
         ├── TableVersionError         a table was written by another version of this package
+        ├── LakeInUseError            another process writes the same tables   (retryable)
         ├── PythonStartError          Spark's Python did not start in ten seconds   (retryable)
         ├── DataLossError             the bus no longer holds what the next batch must read
         └── BusError                  a bus refuses to be read: login, permission, no such stream

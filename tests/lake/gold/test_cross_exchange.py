@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.gold.cross_exchange import dispersion
-from tardis_machine.lake.gold.instruments import latest, with_market, with_worth
-from tardis_machine.lake.silver.instruments import ALWAYS, instrument_rows
+from tardis_machine.lake.gold.instruments import with_market, with_validity, with_worth
+from tardis_machine.lake.silver.instruments import ALWAYS, instrument_rows, ruled
 from tardis_machine.lake.tables.gold import BARS
 from tardis_machine.lake.tables.instruments import INSTRUMENTS
 from tardis_machine.lake.tables.silver import TRADES
@@ -32,7 +34,7 @@ SERIES = {
 
 @pytest.fixture(scope="module")
 def instruments(spark: SparkSession) -> DataFrame:
-    return spark.createDataFrame(instrument_rows(SERIES))
+    return spark.createDataFrame(with_validity(instrument_rows(ruled(SERIES))))
 
 
 def bar(seconds: float, exchange: str, symbol: str, close: float) -> dict[str, Any]:
@@ -98,9 +100,23 @@ def test_worth_is_in_quote_currency(spark: SparkSession, instruments: DataFrame)
     ]
 
 
-def test_newest_row_of_an_instrument_counts(spark: SparkSession) -> None:
+def test_row_of_its_time_says_what_an_execution_is_worth(spark: SparkSession) -> None:
+    sizes = ((NOON, 10.0), (ALWAYS, 1.0), (at(60), None))
     rows = [
-        {"exchange": "x", "symbol": "a", "valid_from": since, "contract_size": size}
-        for since, size in ((ALWAYS, 1.0), (NOON, 2.0))
+        {"exchange": "bitmex", "symbol": "XBTUSD", "valid_from": since, "contract_size": size}
+        | {"is_inverse": False, "kind": "future", "base": "BTC", "quote": "USD"}
+        for since, size in sizes
     ]
-    assert values(frame(spark, INSTRUMENTS, rows).transform(latest), "contract_size") == [(2.0,)]
+    table = with_validity(pa.Table.from_pylist(rows, schema=arrow_schema(INSTRUMENTS)))
+    assert table["valid_until"].to_pylist() == [NOON, at(60), None]
+    instruments = spark.createDataFrame(table)
+    trades = [event(seconds, price=2.0, amount=3.0) for seconds in (-1, 0, 59, 60)]
+    worth = frame(spark, TRADES, trades).transform(with_worth, instruments)
+    assert values(worth, "event_ts", "worth") == [
+        (-1.0, 6.0),
+        (0.0, 60.0),
+        (59.0, 60.0),
+        (60.0, None),
+    ]
+    bars = frame(spark, BARS, [bar(0, "bitmex", "XBTUSD", 1)])
+    assert len(values(bars.transform(with_market, instruments), "market")) == 1

@@ -60,6 +60,40 @@ class LakeRebuildSettings(LakeCommandSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class InstrumentsOptions:
+    """Which exchanges the data API is asked for, and how."""
+
+    exchange: tuple[str, ...] = option((), "Exchanges to ask for (default: those in the lake).")
+    endpoint: str = option(
+        "https://api.tardis.dev/v1", "Base URL of the data API.", fallback_env="TM_ENDPOINT"
+    )
+    api_key: str | None = option(
+        None,
+        "API key for the data API; instrument metadata needs one.",
+        secret=True,
+        fallback_env="TM_API_KEY",
+    )
+    http_proxy: str | None = option(
+        None,
+        "HTTP proxy for requests to the data API.",
+        metavar="http://user:pass@host:port",
+        secret=True,
+        fallback_env="HTTP_PROXY",
+    )
+    offline: bool = option(
+        default=False, help="Use the answers of an earlier run; never use the network."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeInstrumentsSettings(LakeCommandSettings):
+    """Settings of `lake instruments`."""
+
+    instruments: InstrumentsOptions = group(InstrumentsOptions, "lake-instruments", flag_prefix="")
+    spark: SparkSettings = group(SparkSettings, "spark", flag_prefix="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryOptions:
     """The query, and the format of its result."""
 

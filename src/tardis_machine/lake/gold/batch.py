@@ -10,7 +10,7 @@ from tardis_machine.lake.arrow import Values, arrow_schema, kernels
 from tardis_machine.lake.bronze.headers import PARTIAL
 from tardis_machine.lake.gold.coverage import coverage_rows, events_of
 from tardis_machine.lake.gold.dirty_minutes import DirtyMinutes
-from tardis_machine.lake.gold.instruments import latest
+from tardis_machine.lake.gold.instruments import with_validity
 from tardis_machine.lake.gold.windows import in_dirty_minutes
 from tardis_machine.lake.store.caching import persisted
 from tardis_machine.lake.store.changes import changed_rows
@@ -52,6 +52,10 @@ class Batch:
         self.restates = restates
         self._store = store
 
+    def prepare(self) -> None:
+        """Compute what several tables use, so that none of them does it while another one does."""
+        _ = self.coverage, self.instruments
+
     def minutes(self, *cases: str) -> DataFrame:
         """Return exchange, symbol and dirty minute of some payload cases, each once."""
         return self.dirty.of(self._store.spark, *cases)
@@ -84,9 +88,9 @@ class Batch:
 
     @cached_property
     def instruments(self) -> DataFrame:
-        """Return the newest row of every instrument; few, so the driver keeps them."""
-        found = self._store.read(INSTRUMENTS).transform(latest)
-        return self._store.spark.createDataFrame(found.toArrow())
+        """Return the instruments with their validity; few, so the driver keeps them."""
+        found = self._store.collect(INSTRUMENTS)
+        return self._store.spark.createDataFrame(with_validity(found))
 
     @property
     def may_delete(self) -> bool:

@@ -6,6 +6,7 @@ everything.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -14,6 +15,7 @@ from tardis_machine.lake.gold import bars, cross_exchange, funding, liquidations
 from tardis_machine.lake.gold.batch import Batch, Replacement
 from tardis_machine.lake.gold.coverage import CASE_GROUPS, of_dirty_minutes
 from tardis_machine.lake.gold.dirty_minutes import collect_dirty
+from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.gold import (
@@ -59,14 +61,18 @@ def _coverage(batch: Batch) -> Iterable[Replacement]:
 
 
 GOLD = (
-    GoldTable(COVERAGE, tuple(SILVER_BY_CASE), _coverage),
-    GoldTable(BARS, TRADES.cases, bars.recompute),
-    GoldTable(CROSS_EXCHANGE_1M, TRADES.cases, cross_exchange.recompute),
-    GoldTable(QUOTES_1S, QUOTE_CASES, quotes.recompute),
-    GoldTable(LIQUIDATIONS_1M, LIQUIDATIONS.cases, liquidations.recompute),
-    GoldTable(FUNDING, DERIVATIVE_TICKERS.cases, funding.recompute),
+    (
+        GoldTable(COVERAGE, tuple(SILVER_BY_CASE), _coverage),
+        GoldTable(QUOTES_1S, QUOTE_CASES, quotes.recompute),
+        GoldTable(FUNDING, DERIVATIVE_TICKERS.cases, funding.recompute),
+    ),
+    (
+        GoldTable(BARS, TRADES.cases, bars.recompute),
+        GoldTable(CROSS_EXCHANGE_1M, TRADES.cases, cross_exchange.recompute),
+    ),
+    (GoldTable(LIQUIDATIONS_1M, LIQUIDATIONS.cases, liquidations.recompute),),
 )
-"""Every Gold table, in the order of writing: a table may read those before it."""
+"""Every Gold table, in chains that run side by side: a table may read those before it."""
 
 
 def build_writer(
@@ -90,7 +96,14 @@ def build_writer(
 def build_batch(minutes: DataFrame, store: Store, *, restates: bool = False) -> None:
     """Update the Gold tables for some dirty minutes."""
     batch = Batch(store, collect_dirty(minutes), restates=restates)
-    for gold in GOLD:
+    if not batch.dirty.spans:
+        return
+    batch.prepare()
+    side_by_side(store.spark, (partial(_build_each, chain, batch) for chain in GOLD))
+
+
+def _build_each(tables: Iterable[GoldTable], batch: Batch) -> None:
+    for gold in tables:
         if batch.dirty.has(*gold.cases):
             for replacement in gold.recompute(batch):
                 batch.write(gold.table, replacement)

@@ -1,16 +1,28 @@
-"""`silver.instruments`: a row for every symbol that events have, by the rules of its exchange."""
+"""`silver.instruments`: symbols that come by the rules of exchanges, or as the data API says.
 
+Rows of the data API stay until it says something else; rules do not replace them.
+"""
+
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.exchanges.instruments.registry import instrument_of
+from tardis_machine.exchanges.instruments.spec import Instrument
 from tardis_machine.lake.arrow import Values, arrow_schema
 from tardis_machine.lake.store.changes import changed_rows
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.instruments import INSTRUMENTS
 
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
+RULE, DATA_API = "rule", "data-api"
+_SERIES = ["exchange", "symbol"]
+
+Period: TypeAlias = tuple[str, str, int, Instrument]
+"""Exchange, symbol, since when in microseconds, and what it is."""
 
 
 class Instruments:
@@ -26,26 +38,44 @@ class Instruments:
         Args:
             groups: An Arrow table with exchange and symbol of each event, some of them repeated.
         """
-        found = groups.group_by(["exchange", "symbol"]).aggregate([])
+        found = groups.group_by(_SERIES).aggregate([])
         series = set(zip(found["exchange"].to_pylist(), found["symbol"].to_pylist(), strict=True))
-        rows = instrument_rows(series - self._known)
+        rows = instrument_rows(ruled(series - self._known))
         if len(rows):
-            new = self._store.spark.createDataFrame(rows)
             old = self._store.read(INSTRUMENTS)
+            told = old.where(F.col("source") == DATA_API).select(*_SERIES)
+            new = self._store.spark.createDataFrame(rows).join(told, _SERIES, "left_anti")
             # A newer version may have a better rule.
             changes = changed_rows(new, old, INSTRUMENTS, deletes=False)
             self._store.replace(changes, INSTRUMENTS)
         self._known |= series
 
 
-def instrument_rows(series: set[tuple[str, str]]) -> pa.Table:
-    """Return rows of `silver.instruments` for exchanges and symbols that a rule knows."""
-    known = ((exchange, symbol, instrument_of(exchange, symbol)) for exchange, symbol in series)
+def replace_instruments(store: Store, periods: Iterable[Period]) -> dict[str, int]:
+    """Write what the data API says of some symbols; return how many rows of each change there are.
+
+    All rows of these symbols that differ are replaced, those of rules too.
+    """
+    new = store.spark.createDataFrame(instrument_rows(periods, DATA_API))
+    named = new.select(*_SERIES).distinct()
+    old = store.read(INSTRUMENTS).join(named, _SERIES, "left_semi")
+    return store.replace(changed_rows(new, old, INSTRUMENTS, deletes=True), INSTRUMENTS)
+
+
+def ruled(series: Iterable[tuple[str, str]]) -> Iterable[Period]:
+    """Yield the instruments of exchanges and symbols that a rule knows."""
+    for exchange, symbol in series:
+        if (found := instrument_of(exchange, symbol)) is not None:
+            yield exchange, symbol, 0, found
+
+
+def instrument_rows(periods: Iterable[Period], source: str = RULE) -> pa.Table:
+    """Return rows of `silver.instruments`."""
     rows = [
         {
             "exchange": exchange,
             "symbol": symbol,
-            "valid_from": ALWAYS,
+            "valid_from": _time(since_us),
             "base": found.base,
             "quote": found.quote,
             "kind": str(found.kind),
@@ -53,9 +83,9 @@ def instrument_rows(series: set[tuple[str, str]]) -> pa.Table:
             "contract_size": found.contract_size,
             "multiplier": found.multiplier,
             "expiry_ts": None if found.expiry_us is None else _time(found.expiry_us),
+            "source": source,
         }
-        for exchange, symbol, found in known
-        if found is not None
+        for exchange, symbol, since_us, found in periods
     ]
     return pa.Table.from_pylist(rows, schema=arrow_schema(INSTRUMENTS))
 

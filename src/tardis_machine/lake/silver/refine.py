@@ -5,12 +5,16 @@ payload case then reads its own files again, so that every envelope is decoded o
 cases a batch has.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from tardis_machine.lake.arrow import Values
 from tardis_machine.lake.silver.instruments import Instruments
 from tardis_machine.lake.silver.limits import EventLimits
 from tardis_machine.lake.silver.plan import (
@@ -27,6 +31,7 @@ from tardis_machine.lake.silver.rows import (
     quarantine_rows,
     silver_rows,
 )
+from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import in_spans
 from tardis_machine.lake.tables import SILVER_BY_CASE
@@ -105,23 +110,45 @@ def refine_batch(
     # Not of `headers`: Spark would count those rows of the stream twice.
     files = [file for plan in plans for file in plan.files]
     repeats = has_repetitions(store.read_files(EVENTS, files))
-    for plan in plans:
-        _refine_case(plan, Batch(store, split_rows, repeats, limits))
-    instruments.note(groups)
+    batch = Batch(store, split_rows, repeats, limits)
+    noted = partial(_note, instruments, groups)
+    calls = [partial(_insert_all, group, batch) for group in _by_table(plans)]
+    # One after another: they are written to one table.
+    for plan in chain.from_iterable(side_by_side(store.spark, [*calls, noted])):
+        _reject(plan, batch)
     # Last, so that a batch that fails midway is planned again as a whole.
     touched = touched_minutes(limits.near_minutes(groups))
     if len(touched):
         store.append(store.spark.createDataFrame(touched), TOUCHED_MINUTES)
 
 
-def _refine_case(plan: CasePlan, batch: Batch) -> None:
+def _by_table(plans: Iterable[CasePlan]) -> list[list[CasePlan]]:
+    """Return the plans of each table; those of cases without a table come one by one."""
+    groups: dict[str, list[CasePlan]] = {}
+    for plan in plans:
+        table = SILVER_BY_CASE.get(plan.case)
+        groups.setdefault(plan.case if table is None else table.name, []).append(plan)
+    return list(groups.values())
+
+
+def _insert_all(plans: Iterable[CasePlan], batch: Batch) -> list[CasePlan]:
+    """Insert the events of one table, and return the plans of which some were rejected."""
+    return [plan for plan in plans if plan.case not in SILVER_BY_CASE or _insert(plan, batch)]
+
+
+def _note(instruments: Instruments, groups: Values) -> list[CasePlan]:
+    """Write the instruments of new symbols; none is rejected."""
+    instruments.note(groups)
+    return []
+
+
+def _reject(plan: CasePlan, batch: Batch) -> None:
     events = batch.store.read_files(EVENTS, plan.files)
-    if plan.case not in SILVER_BY_CASE or _insert(events, plan, batch):
-        rejected = quarantine_rows(events, plan.case, batch.limits)
-        batch.store.insert_new(rejected, QUARANTINE, plan.days)
+    rows = quarantine_rows(events, plan.case, batch.limits)
+    batch.store.insert_new(rows, QUARANTINE, plan.days)
 
 
-def _insert(events: DataFrame, plan: CasePlan, batch: Batch) -> int:
+def _insert(plan: CasePlan, batch: Batch) -> int:
     """Insert the events that are not in the table, and return how many rows were rejected.
 
     Events with equal identity have equal local times. Rows that cannot already be in the table are
@@ -130,6 +157,7 @@ def _insert(events: DataFrame, plan: CasePlan, batch: Batch) -> int:
     """
     if not plan.spans:
         return plan.rows
+    events = batch.store.read_files(EVENTS, plan.files)
     write = _Write(batch, plan, (plan.days, in_spans("local_ts", plan.spans)))
     overlap = batch.store.known_times(plan.table, "local_ts", plan.spans)
     if not overlap:

@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +18,13 @@ from tardis_machine.lake.spark.java import find_java_home
 from tardis_machine.model.errors import MissingExtraError
 
 try:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 except ModuleNotFoundError as exc:
-    if exc.name != "pyspark":
+    if exc.name not in {"pyspark", "py4j"}:
         raise
     raise MissingExtraError(
         "'pyspark' is not installed. Run: pip install 'tardis-machine[lake]'"
@@ -50,6 +51,8 @@ DELTA_PROPERTIES = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -68,6 +71,8 @@ PROFILES = {
             "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
             "-XX:ReservedCodeCacheSize=240m",
+            # Otherwise the space of classes grows by one full collection after another.
+            "-XX:MetaspaceSize=256m",
         ),
         {
             "spark.sql.codegen.wholeStage": "false",
@@ -152,6 +157,12 @@ def _place_properties(settings: SparkSettings, jars: tuple[Path, ...]) -> dict[s
         # On one machine adaptive execution gains nothing, and re-planning every stage costs CPU.
         "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # Every small table that is broadcast, sorted or grouped takes a page: 64 MB by default,
+        # which is most of what a short job allocates.
+        "spark.buffer.pageSize": "2m",
+        # The default starts a process for every rename, to ask whether a file is a symbolic link.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}"
+        ".FileSystemBasedCheckpointFileManager",
     }
 
 
@@ -210,7 +221,23 @@ def _start(properties: Mapping[str, str], log_path: Path | None) -> tuple[Any, S
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     context = SparkContext(gateway=gateway, conf=conf)
     context.setLogLevel("ERROR")
+    _skip_search(context)
     return gateway, SparkSession(context)
+
+
+def _skip_search(context: SparkContext) -> None:
+    """Keep Spark from searching installed packages for data sources, which takes two processes.
+
+    The jobs register theirs by name.
+    """
+    jvm: Any = context._jvm
+    # Not part of Spark's API: where it is missing, the search takes place.
+    with suppress(Py4JError, TypeError, AttributeError):
+        package = jvm.org.apache.spark.sql.execution.datasources
+        manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
+        getattr(manager, "dataSourceBuilders_$eq")(
+            jvm.scala.Option.apply(jvm.PythonUtils.toScalaMap({}))
+        )
 
 
 @contextmanager

@@ -4,19 +4,24 @@ All tables are below one root, and a table is created with its first rows. Every
 the DataFrame API, so that it runs the same in a local session and on a cluster.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from tardis_machine.lake.arrow import Values, arrow_schema
 from tardis_machine.lake.errors import TableVersionError
 from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.store.log_stats import files_with, known_times
+from tardis_machine.lake.store.logs import create_empty, has_only_appends
 from tardis_machine.lake.store.times import Times, in_spans
 from tardis_machine.lake.tables import Table
 
@@ -52,8 +57,9 @@ class Store:
         if is_local(self.root) and not Path(self.path(table)).is_dir():
             return False
         try:
-            found = self.spark.read.format("delta").load(self.path(table))
-            self._evolve(table, found.schema)
+            self._evolve(table, self._schema(table))
+        except TableNotFoundError:
+            return False
         except AnalysisException as exc:
             if exc.getCondition() in _MISSING_TABLE:
                 return False
@@ -61,6 +67,14 @@ class Store:
         self._checked.add(table.name)
         self._register(table)
         return True
+
+    def _schema(self, table: Table) -> StructType:
+        """Return the columns that a table has on disk."""
+        if is_local(self.root):
+            # Spark would start a job for it.
+            found = json.loads(DeltaTable(self.path(table)).schema().to_json())
+            return StructType.fromJson(found)
+        return self.spark.read.format("delta").load(self.path(table)).schema
 
     def register(self, tables: Iterable[Table]) -> None:
         """Make the tables that exist known to the catalog, if there is one."""
@@ -70,19 +84,40 @@ class Store:
 
     def create(self, table: Table) -> None:
         """Create an empty table unless it exists; for tables that are read as a stream."""
-        if not self.exists(table):
-            self.append(self.spark.createDataFrame([], spark_schema(table)), table)
+        if self.exists(table):
+            return
+        if is_local(self.root):
+            create_empty(self.path(table), table, properties(table))
+            self._register(table)
+        else:
+            self.append(self._no_rows(table), table)
+
+    def _no_rows(self, table: Table) -> DataFrame:
+        # From an empty list Spark would start Python processes to serialize nothing.
+        return self.spark.createDataFrame(arrow_schema(table).empty_table())
 
     def read(self, table: Table) -> DataFrame:
         """Return all rows of a table; none when it does not exist yet."""
         if not self.exists(table):
-            return self.spark.createDataFrame([], spark_schema(table))
+            return self._no_rows(table)
         return self.spark.read.format("delta").load(self.path(table)).select(*table.column_names)
+
+    def collect(self, table: Table) -> Values:
+        """Return all rows of a small table as an Arrow table."""
+        if not self.exists(table):
+            return arrow_schema(table).empty_table()
+        if is_local(self.root):
+            found = DeltaTable(self.path(table)).to_pyarrow_table(columns=list(table.column_names))
+            return found.cast(arrow_schema(table))
+        return self.read(table).toArrow()
 
     def stream(self, table: Table, max_batch_bytes: int) -> DataFrame:
         """Return the rows that are appended to a table, as a stream; others may be deleted."""
         self.create(table)
         reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
+        if is_local(self.root) and has_only_appends(self.path(table)):
+            # Otherwise a new stream begins with a snapshot, which takes Spark eight jobs to sort.
+            reader = reader.option("startingVersion", 0)
         return reader.option("maxBytesPerTrigger", max_batch_bytes).load(self.path(table))
 
     def read_times(self, table: Table, column: str, wanted: Sequence[Times]) -> DataFrame:
@@ -98,7 +133,7 @@ class Store:
         """Return the rows of some files of a table."""
         paths = list(files)
         if not paths:
-            return self.spark.createDataFrame([], spark_schema(table))
+            return self._no_rows(table)
         reader = self.spark.read.schema(spark_schema(table))
         found = reader.option("basePath", self.path(table)).parquet(*paths)
         return found.select(*table.column_names)

@@ -13,12 +13,15 @@ from tardis_machine.lake.tables.columns import (
 
 INSTRUMENTS = Table(
     name="silver.instruments",
-    meaning="What the symbols of exchanges stand for, by rules per exchange.",
+    meaning=(
+        "What the symbols of exchanges stand for, by rules per exchange, or by the data API with "
+        "`lake instruments`. A row holds until the next one of its symbol."
+    ),
     columns=(
         *required(
             text("exchange", "Exchange id, for example binance-futures."),
             text("symbol", "Instrument id as the exchange publishes it."),
-            time("valid_from", "Since when the row holds; 1970 for a rule, which always does."),
+            time("valid_from", "Since when the row holds; 1970: always."),
         ),
         text("base", "What is bought and sold, for example BTC."),
         text("quote", "Currency of prices; of the strike, for options."),
@@ -29,6 +32,7 @@ INSTRUMENTS = Table(
         ),
         count("multiplier", "Units of base that a price is for: 1000 for 1000SHIB."),
         time("expiry_ts", "When it expires; null: never."),
+        text("source", "`rule` or `data-api`; null: rule."),
     ),
     key=("exchange", "symbol", "valid_from"),
     partition_by=(),

@@ -494,7 +494,7 @@ class TouchedMinute(_message.Message):
     def __init__(self, date: _Optional[int] = ..., payload_case: _Optional[str] = ..., exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., minute: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Instrument(_message.Message):
-    __slots__ = ("exchange", "symbol", "valid_from", "base", "quote", "kind", "is_inverse", "contract_size", "multiplier", "expiry_ts")
+    __slots__ = ("exchange", "symbol", "valid_from", "base", "quote", "kind", "is_inverse", "contract_size", "multiplier", "expiry_ts", "source")
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
     SYMBOL_FIELD_NUMBER: _ClassVar[int]
     VALID_FROM_FIELD_NUMBER: _ClassVar[int]
@@ -505,6 +505,7 @@ class Instrument(_message.Message):
     CONTRACT_SIZE_FIELD_NUMBER: _ClassVar[int]
     MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
     EXPIRY_TS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     exchange: str
     symbol: str
     valid_from: _timestamp_pb2.Timestamp
@@ -515,4 +516,5 @@ class Instrument(_message.Message):
     contract_size: float
     multiplier: int
     expiry_ts: _timestamp_pb2.Timestamp
-    def __init__(self, exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., base: _Optional[str] = ..., quote: _Optional[str] = ..., kind: _Optional[str] = ..., is_inverse: _Optional[bool] = ..., contract_size: _Optional[float] = ..., multiplier: _Optional[int] = ..., expiry_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    source: str
+    def __init__(self, exchange: _Optional[str] = ..., symbol: _Optional[str] = ..., valid_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., base: _Optional[str] = ..., quote: _Optional[str] = ..., kind: _Optional[str] = ..., is_inverse: _Optional[bool] = ..., contract_size: _Optional[float] = ..., multiplier: _Optional[int] = ..., expiry_ts: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ...) -> None: ...

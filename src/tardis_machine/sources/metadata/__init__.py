@@ -1,0 +1,1 @@
+"""Metadata of the data API: what is known of instruments."""

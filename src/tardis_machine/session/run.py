@@ -191,8 +191,8 @@ async def _mapped_records(
         with_disconnects=entry.with_disconnects,
         on_unseen=on_unseen,
     )
-    parts = segment.filters, segment.range, entry.range
-    async with aclosing(_read(context.source, entry.exchange, *parts, entry.archive)) as chunks:
+    wanted = segment.filters, segment.range, entry.range
+    async with aclosing(_read(context.source, entry.exchange, *wanted, entry.archive)) as chunks:
         async for chunk in chunks:
             parts = small_parts(chunk.data)
             # Who waits for a slow client holds no raw data but the rest of its chunk.

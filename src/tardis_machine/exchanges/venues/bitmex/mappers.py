@@ -193,13 +193,14 @@ class BookMapper(Mapper):
 
     def _map_row(self, item: BookItem, local: str, emit: Emit) -> None:
         """Emit the change of one row, as `_change` would make it: most messages have no other."""
+        prices = self._prices.setdefault(item.symbol, {})
         price = item.price
         if price is None:
-            price = self._prices.get(item.id)
+            price = prices.get(item.id)
             if price is None:
                 return
         else:
-            self._prices[item.id] = price
+            prices[item.id] = price
         levels = [BookLevel(price, item.size or 0.0)]
         is_bid = item.side == "Buy"
         emit(

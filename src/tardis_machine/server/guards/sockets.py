@@ -7,8 +7,8 @@ import struct
 UNSENT_BYTES = 32 * 1024
 """What this process and the kernel each hold for a client, where there are many of them."""
 
-KERNEL_SECONDS = 1.0
-"""How much longer than we the kernel waits for a slow client."""
+KERNEL_SECONDS = 30.0
+"""How much longer than we the kernel waits for a slow client; its clock runs while we are busy."""
 
 _ACKNOWLEDGED = struct.Struct("=120xQ")
 """`tcpi_bytes_acked` of Linux's `struct tcp_info`."""
@@ -30,8 +30,8 @@ def acknowledged_bytes(transport: asyncio.BaseTransport) -> int | None:
 def limit_silence(transport: asyncio.BaseTransport, seconds: float) -> None:
     """Let the kernel end a connection whose peer takes nothing of what was sent to it.
 
-    Linux counts a peer that is alive but does not read, too. The time is a little longer than that
-    of a slow client, so that those that we wait for are dropped by us.
+    Linux counts a peer that is alive but does not read, too. The time is longer than that of a slow
+    client, so that those that we wait for are dropped and counted by us.
     """
     connection = transport.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -1,9 +1,9 @@
 """Live streams: what a message costs the server, from the socket of an exchange to its clients.
 
 A process plays binance-futures behind a gateway, the server streams from it, and clients read. CPU
-time is that of the server process. Latency is from before the write of the exchange to after the
-read of the client, so it includes the client of this benchmark. A client that misses anything ends
-the benchmark.
+time is that of the server process from the first record on, which is the book. Latency is from
+before the write of the exchange to after the read of the client, so it includes the client of this
+benchmark. A client that misses anything ends it.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -137,8 +137,14 @@ class Result:
         return f"latency p50 {p50:.2f} ms, p99 {p99:.2f} ms (target {target_ms:g})"
 
 
-async def read(port: int, count: int, symbols: list[str], latencies_ms: list[float]) -> None:
-    """Read a stream up to its last message."""
+async def read(
+    port: int,
+    count: int,
+    symbols: list[str],
+    latencies_ms: list[float],
+    begin: Callable[[], None],
+) -> None:
+    """Read a stream up to its last message, and tell when the first came."""
     types = ["trade", "book_change"] if len(symbols) == 1 else ["trade"]
     options = json.dumps([{"exchange": EXCHANGE, "symbols": symbols, "dataTypes": types}])
     url = f"ws://127.0.0.1:{port + 1}/ws-stream-normalized"
@@ -149,6 +155,8 @@ async def read(port: int, count: int, symbols: list[str], latencies_ms: list[flo
         session.ws_connect(url, params={"options": options}, max_msg_size=0) as socket,
     ):
         async for message in socket:
+            if not records:
+                begin()
             records += 1
             if '"type":"trade"' in message.data:
                 sent = message.data.partition('"timestamp":"')[2][17:26]
@@ -185,16 +193,20 @@ def measure(
     """Stream messages to clients and say what it cost."""
     with streaming(count, rate, symbol_count, flags) as (port, process):
         latencies: list[float] = []
-        before = process.cpu_times()
+        used: list[float] = []
+
+        def note() -> None:
+            times = process.cpu_times()
+            used.append(times.user + times.system)
 
         async def run() -> None:
             symbols = symbols_of(symbol_count)
-            await asyncio.gather(*(read(port, count, symbols, latencies) for _ in range(clients)))
+            each = port, count, symbols, latencies, note
+            await asyncio.gather(*(read(*each) for _ in range(clients)))
 
         asyncio.run(run())
-        after = process.cpu_times()
-        cpu_seconds = after.user + after.system - before.user - before.system
-        return Result(cpu_seconds, process.memory_info().rss / 1e6, sorted(latencies))
+        note()
+        return Result(used[-1] - used[0], process.memory_info().rss / 1e6, sorted(latencies))
 
 
 def calibration() -> float:

@@ -1,8 +1,9 @@
 """Live streams: what a message costs the server, from the socket of an exchange to its clients.
 
 A process plays binance-futures behind a gateway, the server streams from it, and clients read. CPU
-time is that of the server process. Latency is from before the write of the exchange to after the
-read of the client, so it includes the client of this benchmark.
+time is that of the server process from the first record on, which is the book. Latency is from
+before the write of the exchange to after the read of the client, so it includes the client of this
+benchmark. A client that misses anything ends it.
 """
 
 import argparse
@@ -10,10 +11,12 @@ import asyncio
 import json
 import struct
 import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import aiohttp
@@ -22,6 +25,7 @@ import psutil
 from aiohttp import web
 
 from benchmarks.processes import free_ports, running, wait_until_healthy
+from tests.servers.kafka import Kafka
 
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"rateLimits": [{"rateLimitType": "REQUEST_WEIGHT", "limit": 1_000_000}]}
@@ -30,7 +34,9 @@ EXCHANGE = "binance-futures"
 TRADE_EVERY = 3
 PIECE = 200
 STEPS_PER_SECOND = 1000
-MIN_PER_CPU_SECOND, MAX_TEN_CLIENTS, MAX_LATENCY_MS = 60_000, 2.0, 2.0
+SECONDS = 10
+MIN_PER_CPU_SECOND, MAX_TEN_CLIENTS = 60_000, 2.0
+MAX_LATENCY_MS, MAX_PUBLISHED_LATENCY_MS = 2.0, 5.0
 
 
 def trade(number: int, symbol: str) -> dict[str, object]:
@@ -103,7 +109,7 @@ class Venue:
     async def _pieces(self, transport: asyncio.Transport) -> AsyncIterator[bytes]:
         size = PIECE if not self._rate else max(1, self._rate // STEPS_PER_SECOND)
         source, started, sent = messages(self._count, self._symbols), time.monotonic(), 0
-        while piece := [frame(message) for message, _ in zip(source, range(size), strict=False)]:
+        while piece := [*map(frame, islice(source, size))]:
             yield b"".join(piece)
             sent += len(piece)
             while transport.get_write_buffer_size() > 1_000_000:  # noqa: ASYNC110 - no event
@@ -125,54 +131,82 @@ class Result:
     rss_mb: float
     latencies_ms: list[float]
 
+    def latency(self, target_ms: float) -> str:
+        """Return the latencies beside a target."""
+        p50, p99 = (self.latencies_ms[int(len(self.latencies_ms) * share)] for share in (0.5, 0.99))
+        return f"latency p50 {p50:.2f} ms, p99 {p99:.2f} ms (target {target_ms:g})"
 
-async def read(port: int, count: int, symbols: list[str], latencies_ms: list[float]) -> None:
-    """Read a stream up to its last message."""
+
+async def read(
+    port: int,
+    count: int,
+    symbols: list[str],
+    latencies_ms: list[float],
+    begin: Callable[[], None],
+) -> None:
+    """Read a stream up to its last message, and tell when the first came."""
     types = ["trade", "book_change"] if len(symbols) == 1 else ["trade"]
     options = json.dumps([{"exchange": EXCHANGE, "symbols": symbols, "dataTypes": types}])
     url = f"ws://127.0.0.1:{port + 1}/ws-stream-normalized"
-    last = f'"id":"{(count - 1) // TRADE_EVERY * TRADE_EVERY if len(symbols) == 1 else count - 1}"'
+    last = (count - 1) // TRADE_EVERY * TRADE_EVERY if len(symbols) == 1 else count - 1
+    records = 0
     async with (
         aiohttp.ClientSession(max_line_size=1 << 20) as session,
         session.ws_connect(url, params={"options": options}, max_msg_size=0) as socket,
     ):
         async for message in socket:
+            if not records:
+                begin()
+            records += 1
             if '"type":"trade"' in message.data:
                 sent = message.data.partition('"timestamp":"')[2][17:26]
                 now = time.time()
                 latencies_ms.append(((now % 60 - float(sent)) % 60) * 1000)
-                if last in message.data:
-                    return
+                if f'"id":"{last}"' in message.data:
+                    break
+    assert records > last, f"{records} of {last + 1} records came"
 
 
 @contextmanager
-def streaming(count: int, rate: int, symbol_count: int) -> Iterator[tuple[int, psutil.Process]]:
+def streaming(
+    count: int, rate: int, symbol_count: int, flags: Sequence[str]
+) -> Iterator[tuple[int, psutil.Process]]:
     """Run an exchange and a server while the body runs."""
     gateway, port = free_ports(), free_ports()
     venue = [sys.executable, "-m", "benchmarks.live", "--venue", str(gateway)]
     venue += ["--count", str(count), "--rate", str(rate), "--symbols", str(symbol_count)]
     server = ["tardis-machine", "--port", str(port)]
-    server += ["--exchange-gateway", f"http://127.0.0.1:{gateway}"]
+    server += ["--exchange-gateway", f"http://127.0.0.1:{gateway}", *flags]
     server[0] = str(Path(sys.executable).parent / server[0])
     with running(venue, ROOT), running(server, ROOT) as process:
         wait_until_healthy(port)
         yield port, psutil.Process(process.pid)
 
 
-def measure(count: int, rate: int = 0, clients: int = 1, symbol_count: int = 1) -> Result:
+def measure(
+    count: int,
+    rate: int = 0,
+    clients: int = 1,
+    symbol_count: int = 1,
+    flags: Sequence[str] = (),
+) -> Result:
     """Stream messages to clients and say what it cost."""
-    with streaming(count, rate, symbol_count) as (port, process):
+    with streaming(count, rate, symbol_count, flags) as (port, process):
         latencies: list[float] = []
-        before = process.cpu_times()
+        used: list[float] = []
+
+        def note() -> None:
+            times = process.cpu_times()
+            used.append(times.user + times.system)
 
         async def run() -> None:
             symbols = symbols_of(symbol_count)
-            await asyncio.gather(*(read(port, count, symbols, latencies) for _ in range(clients)))
+            each = port, count, symbols, latencies, note
+            await asyncio.gather(*(read(*each) for _ in range(clients)))
 
         asyncio.run(run())
-        after = process.cpu_times()
-        cpu_seconds = after.user + after.system - before.user - before.system
-        return Result(cpu_seconds, process.memory_info().rss / 1e6, sorted(latencies))
+        note()
+        return Result(used[-1] - used[0], process.memory_info().rss / 1e6, sorted(latencies))
 
 
 def calibration() -> float:
@@ -194,22 +228,38 @@ def report(count: int, rate: int, symbol_count: int) -> None:
         f"{per_second:,.0f} per CPU second (target {MIN_PER_CPU_SECOND:,})",
         flush=True,
     )
-    one, ten = measure(rate * 10, rate), measure(rate * 10, rate, clients=10)
-    p50, p99 = (one.latencies_ms[int(len(one.latencies_ms) * share)] for share in (0.5, 0.99))
+    one = measure(rate * SECONDS, rate)
+    share = one.cpu_seconds / SECONDS
     print(
-        f"{rate:,} messages per second: CPU {one.cpu_seconds / 10:.0%} of a core, "
-        f"latency p50 {p50:.2f} ms, p99 {p99:.2f} ms (target {MAX_LATENCY_MS:g})"
+        f"{rate:,} messages per second: CPU {share:.0%} of a core, {one.latency(MAX_LATENCY_MS)}",
+        flush=True,
     )
+    published = measure_published(rate)
+    print(
+        f"the same with publishing to Kafka: CPU {published.cpu_seconds / SECONDS:.0%} of a core, "
+        f"{published.latency(MAX_PUBLISHED_LATENCY_MS)}",
+        flush=True,
+    )
+    ten = measure(rate * SECONDS, rate, clients=10)
     print(
         f"ten clients on one feed: {ten.cpu_seconds / one.cpu_seconds:.2f} × the CPU of one "
         f"(target {MAX_TEN_CLIENTS:g})",
         flush=True,
     )
-    many = measure(rate * 10, rate, symbol_count=symbol_count)
+    many = measure(rate * SECONDS, rate, symbol_count=symbol_count)
     print(
         f"{symbol_count:,} symbols, {rate:,} trades per second: "
-        f"CPU {many.cpu_seconds / 10:.0%} of a core, {many.rss_mb:.0f} MB"
+        f"CPU {many.cpu_seconds / SECONDS:.0%} of a core, {many.rss_mb:.0f} MB"
     )
+
+
+def measure_published(rate: int) -> Result:
+    """Stream messages to a client and to Kafka; the cost is that of the server without it."""
+    with Kafka() as broker, tempfile.TemporaryDirectory() as folder:
+        broker.create_topic("bronze")
+        flags = ["--kafka-brokers", broker.address, "--kafka-topic", "bronze"]
+        flags += ["--event-bus-spool-dir", folder, "--event-bus-drain-timeout-ms", "0"]
+        return measure(rate * SECONDS, rate, flags=flags)
 
 
 def main() -> None:

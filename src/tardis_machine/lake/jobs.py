@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from deltalake.exceptions import DeltaError
 from prometheus_client import start_http_server
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -227,6 +228,8 @@ def failures_of_spark() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         raise spark_error(error) from error
+    except DeltaError as error:
+        raise LakeError(str(error).partition("\n")[0]) from error
 
 
 @contextmanager

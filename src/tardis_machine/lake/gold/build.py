@@ -85,7 +85,7 @@ def build_writer(
         max_batch_bytes: Bytes of `silver.touched_minutes` per batch.
         restates: Events may have gone from the touched minutes, not only come.
     """
-    minutes = store.stream(TOUCHED_MINUTES, min(max_batch_bytes, MAX_DIRTY_BYTES))
+    minutes = store.stream(TOUCHED_MINUTES, QUERY, min(max_batch_bytes, MAX_DIRTY_BYTES))
     return (
         minutes.writeStream.queryName(QUERY)
         .option("checkpointLocation", store.checkpoint(QUERY))

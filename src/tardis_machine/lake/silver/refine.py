@@ -73,7 +73,7 @@ def refine_writer(
     # need not materialize it.
     store.spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
     store.create(TOUCHED_MINUTES)
-    events = store.stream(EVENTS, max_batch_bytes)
+    events = store.stream(EVENTS, QUERY, max_batch_bytes)
     headers = events.select(*_HEADER, F.input_file_name().alias("file"))
     instruments = Instruments(store)
 

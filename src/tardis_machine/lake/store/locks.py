@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tardis_machine.lake.errors import LakeInUseError
+from tardis_machine.lake.errors import LakeError, LakeInUseError
 from tardis_machine.lake.roots import absolute_root, is_local
 
 FOLDER = "_checkpoints"
@@ -33,8 +33,11 @@ def locked(root: str, stages: Iterable[str]) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, root: str) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise LakeError(f"The lake {root} cannot be written: {error}") from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

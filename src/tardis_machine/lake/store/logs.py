@@ -10,6 +10,8 @@ from tardis_machine.lake.tables import Table
 
 MAX_VERSIONS = 10
 """Versions that are looked through; a log has its first checkpoint then."""
+_FROM_SNAPSHOT = '"isStartingVersion":true'
+"""Marks an offset of Delta's stream that is a place in a snapshot."""
 
 
 def create_empty(path: str, table: Table, properties: Mapping[str, str]) -> None:
@@ -21,6 +23,18 @@ def create_empty(path: str, table: Table, properties: Mapping[str, str]) -> None
         partition_by=list(table.partition_by),
         configuration=dict(properties),
     )
+
+
+def may_start_at_first(path: str, checkpoint: str) -> bool:
+    """Say whether a stream of a table may begin with its first version instead of a snapshot.
+
+    A first batch that was planned from a snapshot is read from it again after a kill: its end is
+    a place in the order of that snapshot.
+    """
+    planned = Path(checkpoint, "offsets", "0")
+    if planned.exists() and _FROM_SNAPSHOT in planned.read_text(encoding="utf-8"):
+        return False
+    return has_only_appends(path)
 
 
 def has_only_appends(path: str) -> bool:

@@ -21,7 +21,7 @@ from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
 from tardis_machine.lake.store.log_stats import files_with, known_times
-from tardis_machine.lake.store.logs import create_empty, has_only_appends
+from tardis_machine.lake.store.logs import create_empty, may_start_at_first
 from tardis_machine.lake.store.times import Times, in_spans
 from tardis_machine.lake.tables import Table
 
@@ -111,11 +111,17 @@ class Store:
             return found.cast(arrow_schema(table))
         return self.read(table).toArrow()
 
-    def stream(self, table: Table, max_batch_bytes: int) -> DataFrame:
-        """Return the rows that are appended to a table, as a stream; others may be deleted."""
+    def stream(self, table: Table, query: str, max_batch_bytes: int) -> DataFrame:
+        """Return the rows that are appended to a table, as a stream; others may be deleted.
+
+        Args:
+            table: The table; it is created unless it exists.
+            query: Name of the query that reads it.
+            max_batch_bytes: Bytes per batch.
+        """
         self.create(table)
         reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
-        if is_local(self.root) and has_only_appends(self.path(table)):
+        if is_local(self.root) and may_start_at_first(self.path(table), self.checkpoint(query)):
             # Otherwise a new stream begins with a snapshot, which takes Spark eight jobs to sort.
             reader = reader.option("startingVersion", 0)
         return reader.option("maxBytesPerTrigger", max_batch_bytes).load(self.path(table))

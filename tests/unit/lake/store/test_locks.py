@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tardis_machine.lake.errors import LakeInUseError
+from tardis_machine.lake.errors import LakeError, LakeInUseError
 from tardis_machine.lake.jobs import SILVER_AND_GOLD
 from tardis_machine.lake.store.locks import locked
 
@@ -32,6 +32,13 @@ def test_second_writer_is_refused_until_the_first_is_gone(tmp_path: Path) -> Non
             pass
         holder.kill()
     with locked(root, SILVER_AND_GOLD):
+        pass
+
+
+def test_root_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.touch()
+    with pytest.raises(LakeError, match=str(root)), locked(str(root), SILVER_AND_GOLD):
         pass
 
 

@@ -7,7 +7,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tardis_machine.lake.arrow import arrow_schema
-from tardis_machine.lake.store.logs import MAX_VERSIONS, create_empty, has_only_appends
+from tardis_machine.lake.store.logs import (
+    MAX_VERSIONS,
+    create_empty,
+    has_only_appends,
+    may_start_at_first,
+)
 from tardis_machine.lake.tables import TABLES, Table
 from tardis_machine.lake.tables.silver import TOUCHED_MINUTES
 
@@ -34,6 +39,18 @@ def test_log_of_appends_is_told_from_others(tmp_path: Path) -> None:
     assert has_only_appends(path)
     DeltaTable(path).delete()
     assert not has_only_appends(path)
+
+
+def test_batch_planned_from_a_snapshot_is_read_from_it_again(tmp_path: Path) -> None:
+    path, checkpoint = str(tmp_path / "table"), tmp_path / "query"
+    create_empty(path, TOUCHED_MINUTES, {})
+    assert may_start_at_first(path, str(checkpoint))
+    planned = checkpoint / "offsets" / "0"
+    planned.parent.mkdir(parents=True)
+    for is_from_snapshot in ("true", "false"):
+        offset = f'{{"reservoirVersion":1,"index":0,"isStartingVersion":{is_from_snapshot}}}'
+        planned.write_text(f"v1\n{{}}\n{offset}")
+        assert may_start_at_first(path, str(checkpoint)) is (is_from_snapshot == "false")
 
 
 def test_long_log_is_not_looked_through(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from tardis_machine.lake.errors import LakeError, LakeInUseError
 from tardis_machine.lake.roots import absolute_root, is_local
 
-FOLDER = "_checkpoints"
+FOLDER = "_locks"
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from tests.compat.conftest import Client
 from tests.contract.live_venues import BITMEX, LiveVenue, okx_venue
-from tests.servers.exchanges import Exchanges, running_exchanges, until
+from tests.servers.exchanges import Exchanges, VenueSocket, running_exchanges, until
 
 PATH = "/ws-stream-normalized"
 TRADES = {"exchange": "bitmex", "symbols": ["XBTUSD"], "dataTypes": ["trade"]}
@@ -44,6 +44,15 @@ async def open_stream(client: Client, *entries: Any) -> Stream:
     return Stream(await client.session.ws_connect(client.machine.ws_url + PATH, params=params))
 
 
+async def wait_until_joined(socket: VenueSocket, *streams: Stream) -> None:
+    """Send trades until every stream got one: an open stream may not follow the feed yet."""
+    waiting = [asyncio.ensure_future(stream.next()) for stream in streams]
+    while not all(each.done() for each in waiting):
+        await socket.send_compact(BITMEX.trade("XBTUSD"))
+        await asyncio.sleep(0.02)
+    assert {each.result()["type"] for each in waiting} == {"trade"}
+
+
 async def test_records_come_as_text_frames(client: Client, exchanges: Exchanges) -> None:
     stream = await open_stream(client, TRADES)
     socket = await exchanges.socket(1)
@@ -59,10 +68,7 @@ async def test_records_come_as_text_frames(client: Client, exchanges: Exchanges)
 async def test_clients_share_one_connection(client: Client, exchanges: Exchanges) -> None:
     streams = [await open_stream(client, TRADES) for _ in range(3)]
     socket = await exchanges.socket(1)
-    await asyncio.sleep(0.2)
-    await socket.send_compact(BITMEX.trade("XBTUSD"))
-    for stream in streams:
-        assert (await stream.next())["type"] == "trade"
+    await wait_until_joined(socket, *streams)
     assert len(exchanges.sockets) == 1
     await streams.pop().socket.close()
     await socket.send_compact(BITMEX.trade("XBTUSD"))
@@ -78,9 +84,11 @@ async def test_errors_and_disconnects_are_shown_to_who_asked(
     curious = {**TRADES, "withErrorMessages": True, "withDisconnectMessages": True}
     stream, quiet = await open_stream(client, curious), await open_stream(client, TRADES)
     socket = await exchanges.socket(1)
-    await asyncio.sleep(0.2)
+    await wait_until_joined(socket, stream, quiet)
     await socket.send_compact(BITMEX.error)
-    error, disconnect = await stream.next(), await stream.next()
+    while (error := await stream.next())["type"] == "trade":
+        pass
+    disconnect = await stream.next()
     assert list(error) == [
         *("type", "exchange", "localTimestamp", "details", "subSequentErrorsCount")
     ]
@@ -120,7 +128,7 @@ async def test_one_bad_entry_leaves_nothing_behind(client: Client, exchanges: Ex
     )
     assert received.code == 1011
     await asyncio.sleep(0.1)
-    assert all(socket.is_gone for socket in exchanges.sockets)
+    await until(lambda: all(socket.is_gone for socket in exchanges.sockets))
 
 
 async def test_feed_is_counted(client: Client, exchanges: Exchanges) -> None:

@@ -8,7 +8,7 @@ available.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -99,26 +99,20 @@ class Job:
     def run(self) -> None:
         """Start Spark, and run until everything is read or the job is stopped."""
         is_once = self._settings.once
-        with (
-            self._locked(),
-            open_session(
-                self._settings.spark,
-                profile="quick" if is_once else "throughput",
-                log_path=self._settings.spark.cache_dir / LOG_FILE,
-                writes_archive=is_once,
-            ) as spark,
-        ):
-            self.run_locked(spark)
+        with open_session(
+            self._settings.spark,
+            profile="quick" if is_once else "throughput",
+            log_path=self._settings.spark.cache_dir / LOG_FILE,
+            writes_archive=is_once,
+        ) as spark:
+            self.run_in(spark)
 
     def run_in(self, spark: SparkSession) -> None:
         """Run in an existing session; the caller stops it."""
-        with self._locked():
-            self.run_locked(spark)
-
-    def _locked(self) -> AbstractContextManager[None]:
         # Several buses may be read at once; their queries only append to Bronze.
         stages = [stage for stage in self._stages if stage is not Stage.INGEST]
-        return locked(self._settings.lake.root, stages)
+        with locked(self._settings.lake.root, stages):
+            self.run_locked(spark)
 
     def run_locked(self, spark: SparkSession) -> None:
         """Run in an existing session, for a caller that keeps others from the lake."""

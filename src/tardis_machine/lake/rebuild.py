@@ -73,11 +73,8 @@ class Rebuild:
         """Start Spark and rebuild; return whether it came to its end."""
         spark = self._settings.spark
         log_path = spark.cache_dir / LOG_FILE
-        with (
-            locked(self._settings.lake.root, SILVER_AND_GOLD),
-            open_session(spark, profile="throughput", log_path=log_path) as session,
-        ):
-            return self._run(session)
+        with open_session(spark, profile="throughput", log_path=log_path) as session:
+            return self.run_in(session)
 
     def run_in(self, spark: SparkSession) -> bool:
         """Rebuild in an existing session; return whether it came to its end.

@@ -13,13 +13,20 @@ from tests.lake.lakes import Lake
 
 ROOT = "a lake"
 """With a blank, so that every test shows that paths are not taken for URLs."""
+FEW_TASKS = {
+    "spark.default.parallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+"""A sixth less CPU for tables of a few rows; what commands start has as many tasks as cores."""
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Start one local Spark session for the run."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    with open_session(SparkSettings(master="local[2]"), profile="quick", log_path=log) as session:
+    settings = SparkSettings(master="local[2]", conf=FEW_TASKS)
+    with open_session(settings, profile="quick", log_path=log) as session:
         yield session
 
 

@@ -12,7 +12,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from tardis_machine.cli import main
 from tardis_machine.lake.arrow import arrow_schema
-from tardis_machine.lake.query.quality import check_lake
+from tardis_machine.lake.query.checks import Severity
+from tardis_machine.lake.query.quality import Finding, check_lake, checks, run_check
 from tardis_machine.lake.tables import table_named
 from tests.lake.lakes import Lake
 
@@ -71,13 +72,28 @@ ERRORS: dict[str, tuple[str, Callable[[Row], Row]]] = {
 }
 
 
+def found_by(root: Path, table: str, name: str) -> Finding:
+    """Run one check."""
+    (check,) = [each for each in checks() if (each.table, each.name) == (table, name)]
+    return run_check(str(root), check)
+
+
 @pytest.mark.parametrize("name", ERRORS)
-def test_damage_is_an_error(root: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_an_error(root: Path, name: str) -> None:
     table, change = ERRORS[name]
+    assert found_by(root, table, name).count == 0
     add_row(root, table, change)
+    found = found_by(root, table, name)
+    assert found.is_error
+    assert found.examples
+
+
+def test_damaged_lake_fails(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "prices in order"
+    add_row(root, *ERRORS[name])
     assert main(["lake", "check", "--lake", str(root)], {}) == 1
     printed = capsys.readouterr().out
-    assert f"error    {table}: {name}" in printed
+    assert f"error    gold.bars: {name}" in printed
     assert ", 0 failed." not in printed
 
 
@@ -106,11 +122,20 @@ WARNINGS: dict[str, tuple[str, Callable[[Row], Row]]] = {
 
 
 @pytest.mark.parametrize("name", WARNINGS)
-def test_odd_data_is_a_warning(root: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_odd_data_is_a_warning(root: Path, name: str) -> None:
     table, change = WARNINGS[name]
     add_row(root, table, change)
+    found = found_by(root, table, name)
+    assert (found.count, found.check.severity) == (1, Severity.WARNING)
+
+
+def test_lake_with_odd_data_passes(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for table, change in WARNINGS.values():
+        add_row(root, table, change)
     assert main(["lake", "check", "--lake", str(root)], {}) == 0
-    assert f"warning  {table}: {name}: 1" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    for name, (table, _) in WARNINGS.items():
+        assert f"warning  {table}: {name}: 1" in printed
 
 
 def test_refused_events_are_counted_by_reason(root: Path) -> None:

@@ -43,10 +43,11 @@ def check_lake(root: str, grace_seconds: float = 0) -> list[Finding]:
         grace_seconds: Ignore events encoded in the last N seconds; they may still be in flight.
     """
     present = {state.name for state in list_tables(root) if state.rows}
-    return [_run(root, check) for check in checks(grace_seconds) if check.table in present]
+    return [run_check(root, check) for check in checks(grace_seconds) if check.table in present]
 
 
-def _run(root: str, check: Check) -> Finding:
+def run_check(root: str, check: Check) -> Finding:
+    """Count what a check finds, with a few examples."""
     counted = Query(root, f"select coalesce(sum(n), 0) as n from ({_numbered(check.sql)})")  # noqa: S608
     count = int(json.loads(next(counted.lines("json")))["n"])
     examples: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from benchmarks.bronze import START_US, SYMBOLS, book_change, encode, trade
+from tardis_machine.bronze.content import FIRST_VERSION
 from tardis_machine.lake.bronze.rows import bronze_batch
 from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
@@ -163,6 +164,7 @@ def _trade_columns(step_us: int = STEP_US, ordinal: int = 0) -> list[object]:
         "origin": F.lit("replay"),
         "ingest_ts": F.timestamp_micros(F.lit(START_US)),
         "time_digits": F.lit(0),
+        "mapper_version": F.lit(FIRST_VERSION),
     }
     return [columns[name].alias(name) for name in TRADES.column_names]
 

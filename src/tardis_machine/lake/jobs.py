@@ -38,6 +38,8 @@ from tardis_machine.model.errors import SettingsError
 from tardis_machine.telemetry.metrics import Metrics
 
 WATCH_SECONDS = 1
+FOLLOW_SECONDS = 0.5
+"""How often a stage looks for what the one before it in the same job has written."""
 MAX_STARTS = 5
 """Starts of one query in a job; only a Python worker that starts too slowly is tried again."""
 
@@ -158,9 +160,8 @@ class Job:
                 return query
 
     def _run_until_stopped(self, spark: SparkSession) -> None:
-        interval = f"{self._settings.lake.trigger_seconds} seconds"
-
         def start(stage: Stage) -> StreamingQuery:
+            interval = f"{self._interval(stage)} seconds"
             return self._writer(stage, spark).trigger(processingTime=interval).start()
 
         starts = Counter(self._stages)
@@ -177,6 +178,12 @@ class Job:
             for query in queries.values():
                 query.stop()
                 self._report(query)
+
+    def _interval(self, stage: Stage) -> float:
+        """Return the seconds between two batches of a stage."""
+        seconds = self._settings.lake.trigger_seconds
+        # The first one decides how often there is something new for the others.
+        return seconds if stage is self._stages[0] else min(seconds, FOLLOW_SECONDS)
 
     @contextmanager
     def _tried_again(self, start: int) -> Iterator[None]:

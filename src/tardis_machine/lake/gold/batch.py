@@ -14,6 +14,7 @@ from tardis_machine.lake.gold.instruments import with_validity
 from tardis_machine.lake.gold.windows import in_dirty_minutes
 from tardis_machine.lake.store.caching import persisted
 from tardis_machine.lake.store.changes import changed_rows
+from tardis_machine.lake.store.few_rows import can_express
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times, in_spans, on_days
 from tardis_machine.lake.tables import Table
@@ -120,15 +121,20 @@ class Batch:
     def write(self, table: Table, new: Replacement) -> None:
         """Write the rows that differ from those in the table."""
         store, spans, time = self._store, new.spans, new.time
+        few = self.dirty.is_few and can_express(spans)
         if not store.known_times(table, time, spans, **new.partitions):
-            store.append(new.rows, table)
+            store.append(new.rows, table, few=few)
             return
         old = new.old
         if old is None:
             old = self.gold_rows(table, spans, time, **new.partitions)
         changes = changed_rows(new.rows, old, table, deletes=new.old is not None)
+        bounds = _conditions(spans, time, new.partitions)
+        if few:
+            store.replace(changes, table, *bounds, few=True)
+            return
         with persisted(changes) as kept:
-            store.replace(kept, table, *_conditions(spans, time, new.partitions))
+            store.replace(kept, table, *bounds)
 
 
 def _cases_that_touch(table: Table) -> tuple[str, ...]:

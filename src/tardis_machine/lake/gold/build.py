@@ -15,6 +15,7 @@ from tardis_machine.lake.gold import bars, cross_exchange, funding, liquidations
 from tardis_machine.lake.gold.batch import Batch, Replacement
 from tardis_machine.lake.gold.coverage import CASE_GROUPS, of_dirty_minutes
 from tardis_machine.lake.gold.dirty_minutes import collect_dirty
+from tardis_machine.lake.spark.expressions import interpreted
 from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
@@ -98,8 +99,9 @@ def build_batch(minutes: DataFrame, store: Store, *, restates: bool = False) -> 
     batch = Batch(store, collect_dirty(minutes), restates=restates)
     if not batch.dirty.spans:
         return
-    batch.prepare()
-    side_by_side(store.spark, (partial(_build_each, chain, batch) for chain in GOLD))
+    with interpreted(store.spark, when=batch.dirty.is_few):
+        batch.prepare()
+        side_by_side(store.spark, (partial(_build_each, chain, batch) for chain in GOLD))
 
 
 def _build_each(tables: Iterable[GoldTable], batch: Batch) -> None:

@@ -7,9 +7,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
+from tardis_machine.lake.store.few_rows import MAX_ROWS
 from tardis_machine.lake.store.times import Times, joined
 from tardis_machine.lake.tables.silver import DISCONNECT
 from tardis_machine.model.time import MINUTE_US
+
+ROWS_PER_MINUTE = 70
+"""About what one minute of a series has in a Gold table, at most: 60 seconds, and longer bars."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class DirtyMinutes:
     def has(self, *cases: str) -> bool:
         """Say whether any of the payload cases has a dirty minute."""
         return any(case in self.spans for case in cases)
+
+    @property
+    def is_few(self) -> bool:
+        """Say whether the driver may hold the Gold rows of these minutes."""
+        return len(self.minutes) * ROWS_PER_MINUTE <= MAX_ROWS
 
     def of(self, spark: SparkSession, *cases: str) -> DataFrame:
         """Return exchange, symbol and minute of some payload cases, each once."""

@@ -47,7 +47,7 @@ class Instruments:
             new = self._store.spark.createDataFrame(rows).join(told, _SERIES, "left_anti")
             # A newer version may have a better rule.
             changes = changed_rows(new, old, INSTRUMENTS, deletes=False)
-            self._store.replace(changes, INSTRUMENTS)
+            self._store.replace(changes, INSTRUMENTS, few=True)
         self._known |= series
 
 
@@ -59,7 +59,7 @@ def replace_instruments(store: Store, periods: Iterable[Period]) -> dict[str, in
     new = store.spark.createDataFrame(instrument_rows(periods, DATA_API))
     named = new.select(*_SERIES).distinct()
     old = store.read(INSTRUMENTS).join(named, _SERIES, "left_semi")
-    return store.replace(changed_rows(new, old, INSTRUMENTS, deletes=True), INSTRUMENTS)
+    return store.replace(changed_rows(new, old, INSTRUMENTS, deletes=True), INSTRUMENTS, few=True)
 
 
 def ruled(series: Iterable[tuple[str, str]]) -> Iterable[Period]:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
 from tardis_machine.lake.roots import path_of
+from tardis_machine.lake.store.few_rows import MAX_ROWS, can_express
 from tardis_machine.lake.store.times import MAX_SPANS, Times, joined, minute_of
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
 from tardis_machine.lake.tables.bronze import IDENTITY
@@ -30,6 +31,11 @@ class CasePlan:
     def table(self) -> Table:
         """Return the Silver table of the case."""
         return SILVER_BY_CASE[self.case]
+
+    @property
+    def is_few(self) -> bool:
+        """Say whether the driver may write the rows itself."""
+        return self.rows <= MAX_ROWS and can_express(self.spans)
 
     @property
     def days(self) -> str:

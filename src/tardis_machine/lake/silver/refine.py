@@ -31,6 +31,7 @@ from tardis_machine.lake.silver.rows import (
     quarantine_rows,
     silver_rows,
 )
+from tardis_machine.lake.spark.expressions import interpreted
 from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import in_spans
@@ -107,19 +108,20 @@ def refine_batch(
     if not len(groups):
         return
     plans = plan_cases(groups)
-    # Not of `headers`: Spark would count those rows of the stream twice.
-    files = [file for plan in plans for file in plan.files]
-    repeats = has_repetitions(store.read_files(EVENTS, files))
-    batch = Batch(store, split_rows, repeats, limits)
-    noted = partial(_note, instruments, groups)
-    calls = [partial(_insert_all, group, batch) for group in _by_table(plans)]
-    # One after another: they are written to one table.
-    for plan in chain.from_iterable(side_by_side(store.spark, [*calls, noted])):
-        _reject(plan, batch)
+    with interpreted(store.spark, when=all(plan.is_few for plan in plans)):
+        # Not of `headers`: Spark would count those rows of the stream twice.
+        files = [file for plan in plans for file in plan.files]
+        repeats = has_repetitions(store.read_files(EVENTS, files))
+        batch = Batch(store, split_rows, repeats, limits)
+        noted = partial(_note, instruments, groups)
+        calls = [partial(_insert_all, group, batch) for group in _by_table(plans)]
+        # One after another: they are written to one table.
+        for plan in chain.from_iterable(side_by_side(store.spark, [*calls, noted])):
+            _reject(plan, batch)
     # Last, so that a batch that fails midway is planned again as a whole.
     touched = touched_minutes(limits.near_minutes(groups))
     if len(touched):
-        store.append(store.spark.createDataFrame(touched), TOUCHED_MINUTES)
+        store.append_arrow(touched, TOUCHED_MINUTES)
 
 
 def _by_table(plans: Iterable[CasePlan]) -> list[list[CasePlan]]:
@@ -145,7 +147,7 @@ def _note(instruments: Instruments, groups: Values) -> list[CasePlan]:
 def _reject(plan: CasePlan, batch: Batch) -> None:
     events = batch.store.read_files(EVENTS, plan.files)
     rows = quarantine_rows(events, plan.case, batch.limits)
-    batch.store.insert_new(rows, QUARANTINE, plan.days)
+    batch.store.insert_new(rows, QUARANTINE, plan.days, few=plan.is_few)
 
 
 def _insert(plan: CasePlan, batch: Batch) -> int:
@@ -181,13 +183,14 @@ class _Write:
     def append(self, events: DataFrame) -> int:
         """Append events that cannot be in the table; return how many were rejected."""
         rows, observed = self._good_rows(events)
-        self.batch.store.append(rows, self.plan.table)
+        self.batch.store.append(rows, self.plan.table, few=self.plan.is_few)
         return int(observed.get["rejected"])
 
     def insert_new(self, events: DataFrame) -> int:
         """Merge events; return how many were rejected."""
         rows, observed = self._good_rows(events)
-        self.batch.store.insert_new(rows, self.plan.table, *self.bounds)
+        table, few = self.plan.table, self.plan.is_few
+        self.batch.store.insert_new(rows, table, *self.bounds, few=few)
         return int(observed.get["rejected"])
 
     def _good_rows(self, events: DataFrame) -> tuple[DataFrame, Observation]:

@@ -51,6 +51,12 @@ DELTA_PROPERTIES = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Properties with which expressions are interpreted instead of compiled."""
+
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -74,10 +80,7 @@ PROFILES = {
             # Otherwise the space of classes grows by one full collection after another.
             "-XX:MetaspaceSize=256m",
         ),
-        {
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        },
+        INTERPRETED,
     ),
     "throughput": Profile(("-XX:+UseParallelGC",), {}),
 }

@@ -20,6 +20,7 @@ from tardis_machine.lake.errors import TableVersionError
 from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE, INSERT
+from tardis_machine.lake.store.few_rows import append_few, counts_of, insert_few, replace_few
 from tardis_machine.lake.store.log_stats import files_with, known_times
 from tardis_machine.lake.store.logs import create_empty, may_start_at_first
 from tardis_machine.lake.store.times import Times, in_spans
@@ -144,15 +145,26 @@ class Store:
         found = reader.option("basePath", self.path(table)).parquet(*paths)
         return found.select(*table.column_names)
 
-    def append(self, rows: DataFrame, table: Table) -> None:
-        """Append rows."""
+    def append(self, rows: DataFrame, table: Table, *, few: bool = False) -> None:
+        """Append rows; `few`: they are at most some ten thousand, and the driver may hold them."""
+        if few and is_local(self.root):
+            self.append_arrow(rows.toArrow(), table)
+            return
         writer = rows.to(spark_schema(table)).write.format("delta").mode("append")
         if not self.exists(table):
             writer = writer.options(**properties(table)).partitionBy(*table.partition_by)
         writer.save(self.path(table))
         self._register(table)
 
-    def insert_new(self, rows: DataFrame, table: Table, *bounds: str) -> None:
+    def append_arrow(self, rows: Values, table: Table) -> None:
+        """Append rows that the driver holds."""
+        if not is_local(self.root):
+            self.append(self.spark.createDataFrame(rows), table)
+        elif len(rows):
+            self.create(table)
+            append_few(self.path(table), table, rows)
+
+    def insert_new(self, rows: DataFrame, table: Table, *bounds: str, few: bool = False) -> None:
         """Insert the rows whose key is not in the table.
 
         Args:
@@ -161,13 +173,18 @@ class Store:
             bounds: Conditions on the table (`t`) that every row with an equal key meets. Literal
                 bounds let Delta skip other files, so that the cost depends on the rows, not on
                 the size of the table.
+            few: As in `append`.
         """
         if not self.exists(table):
-            self.append(rows, table)
-            return
-        self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
+            self.append(rows, table, few=few)
+        elif few and is_local(self.root):
+            insert_few(self.path(table), table, rows.toArrow(), _conditions(table, bounds))
+        else:
+            self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
 
-    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> dict[str, int]:
+    def replace(
+        self, changes: DataFrame, table: Table, *bounds: str, few: bool = False
+    ) -> dict[str, int]:
         """Apply changes from `changed_rows`, and return how many rows of each change there are.
 
         The cost depends on the number of changes.
@@ -176,7 +193,10 @@ class Store:
             changes: Rows, each with its `change`.
             table: Where they go.
             bounds: As in `insert_new`.
+            few: As in `append`.
         """
+        if few and is_local(self.root):
+            return self._replace_few(changes.toArrow(), table, bounds)
         counts = {row[CHANGE]: row["count"] for row in changes.groupBy(CHANGE).count().collect()}
         if counts.keys() <= {INSERT}:
             if counts:
@@ -192,6 +212,14 @@ class Store:
             f"WHEN MATCHED THEN UPDATE SET {updates}",
             f"WHEN NOT MATCHED THEN {_insert(table)}",
         )
+        return counts
+
+    def _replace_few(self, changes: Values, table: Table, bounds: Iterable[str]) -> dict[str, int]:
+        counts = counts_of(changes)
+        if counts.keys() <= {INSERT}:
+            self.append_arrow(changes, table)
+        else:
+            replace_few(self.path(table), table, changes, _conditions(table, bounds))
         return counts
 
     def known_times(
@@ -213,9 +241,7 @@ class Store:
         return sorted(Times(low, high) for _, low, high in groups.collect())
 
     def _merge(self, rows: DataFrame, table: Table, bounds: Iterable[str], *clauses: str) -> None:
-        needed = {column.name for column in table.columns if column.is_required}
-        keys = (f"t.{name} {'=' if name in needed else '<=>'} s.{name}" for name in table.key)
-        condition = " AND ".join((*bounds, *keys))
+        condition = " AND ".join(_conditions(table, bounds))
         self.spark.sql(
             f"MERGE INTO delta.`{self.path(table)}` t USING {{rows}} s ON {condition} "
             + " ".join(clauses),
@@ -257,6 +283,13 @@ def properties(table: Table) -> dict[str, str]:
         return TABLE_PROPERTIES
     # Statistics of columns that no query filters by cost a quarter of a write.
     return TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(table.stats_by)}
+
+
+def _conditions(table: Table, bounds: Iterable[str]) -> list[str]:
+    """Return the conditions of a merge: the bounds, and equal keys."""
+    needed = {column.name for column in table.columns if column.is_required}
+    same = {True: "=", False: "IS NOT DISTINCT FROM"}
+    return [*bounds, *(f"t.{name} {same[name in needed]} s.{name}" for name in table.key)]
 
 
 def _insert(table: Table) -> str:

@@ -1,0 +1,76 @@
+"""SIGTERM and Ctrl-C end a job in the middle of a batch, and what it prints stays readable."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tardis_machine.buses.files.settings import FilesSettings
+from tests.lake.live_producer import Producer
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+
+READY_SECONDS = 600
+END_SECONDS = 300
+MOST_CHARACTERS = 2000
+# What the JVM and Python print of an exception.
+TRACE = re.compile(r"Traceback|^\s+at [\w.$]+\(|Exception|Caused by", re.MULTILINE)
+
+Send = Callable[[int], None]
+
+
+def terminate(pid: int) -> None:
+    """Send what `kill` and service managers send."""
+    os.kill(pid, signal.SIGTERM)
+
+
+def press_ctrl_c(pid: int) -> None:
+    """Send what a terminal sends: every process of the command gets it."""
+    os.killpg(pid, signal.SIGINT)
+
+
+def stopped(command: str, send: Send, folder: Path) -> tuple[int, str]:
+    """Stop a job while it writes; return its exit code and everything it printed."""
+    bus, lake, output = folder / "bus", folder / "lake", folder / "output"
+    flags = ["--lake", str(lake), "--files-dir", str(bus), "--trigger-seconds", "0"]
+    words = [sys.executable, "-m", "tardis_machine", "lake", command, *flags]
+    words += ["--profile", "quick", "--driver-memory", "1g"]
+    with Producer(FilesSettings(dir=bus), 20, 1).running(), output.open("wb") as file:
+        job = subprocess.Popen(words, stdout=file, stderr=file, start_new_session=True)
+        try:
+            wait_for_batches(lake, command, job, output)
+            send(job.pid)
+            job.wait(END_SECONDS)
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+    return job.returncode, output.read_text(errors="replace")
+
+
+def wait_for_batches(
+    lake: Path, command: str, job: "subprocess.Popen[bytes]", output: Path
+) -> None:
+    """Wait until every query of a command has planned a batch after its first one."""
+    queries = ("ingest-*",) if command == "ingest" else ("ingest-*", "refine", "serve")
+    deadline = time.monotonic() + READY_SECONDS
+    while not all(any(lake.glob(f"_checkpoints/{name}/offsets/1")) for name in queries):
+        assert job.poll() is None, output.read_text(errors="replace")
+        assert time.monotonic() < deadline, output.read_text(errors="replace")
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("command", "send"), [("run", terminate), ("ingest", terminate), ("run", press_ctrl_c)]
+)
+def test_stopped_job_prints_no_traces(command: str, send: Send, tmp_path: Path) -> None:
+    code, printed = stopped(command, send, tmp_path)
+    assert code == 0, printed
+    assert TRACE.findall(printed) == []
+    assert len(printed) < MOST_CHARACTERS, printed
+    assert re.search(r"^ingest-files: [\d,]+ rows in ", printed, re.MULTILINE)

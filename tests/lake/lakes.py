@@ -28,7 +28,7 @@ def read_available(writer: DataStreamWriter) -> None:
 class Lake:
     """A lake whose Bronze is filled by hand."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
+    def __init__(self, spark: SparkSession, root: Path | str) -> None:
         self.spark = spark
         self.root = str(root)
         self._deliveries = 0

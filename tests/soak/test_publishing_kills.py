@@ -4,11 +4,8 @@
 """
 
 import asyncio
-import math
-import random
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -34,16 +31,15 @@ from tests.soak.publishing_buses import (
     read_hub,
     redis_flags,
 )
-from tests.soak.publishing_evidence import examine
+from tests.soak.publishing_faults import Killable
 from tests.soak.publishing_job import Job
-from tests.soak.publishing_load import (
-    EVENTS,
-    CarefulLoad,
-    Load,
-    make_seed,
-    record_minutes,
-    replay_all,
+from tests.soak.publishing_kills import (
+    LONGEST_PAUSE_SECONDS,
+    Figures,
+    kill_at_random,
+    kill_job_at_random,
 )
+from tests.soak.publishing_load import EVENTS, CarefulLoad, Load, record_minutes, replay_all
 from tests.soak.publishing_process import Server
 
 pytestmark = [
@@ -52,16 +48,10 @@ pytestmark = [
     pytest.mark.timeout(900 + EVENTS / 100),
 ]
 
-KILLS = 8
-KILLS_AFTERWARDS = 4
-LONGEST_PAUSE_SECONDS = 2.0
-SHORT_PAUSE_SECONDS = 0.3
 LONG_MS = 3_600_000
 DEATHS_IN_A_ROW = 10
 DELIVERY = ("--event-bus-drain-timeout-ms", str(LONG_MS))
 """Everything else as it is by default; the end of a test waits for what is left."""
-
-Kill = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture(scope="session")
@@ -70,78 +60,6 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("recordings")
     record_minutes(folder)
     return folder
-
-
-class Figures:
-    """Counts what happens in one test, and prints it."""
-
-    def __init__(self, bus: SoakBus, capsys: pytest.CaptureFixture[str]) -> None:
-        self._bus = bus
-        self._capsys = capsys
-        self._started = time.monotonic()
-        self.seed = make_seed()
-        self.chance = random.Random(self.seed)
-        self.kills: Counter[str] = Counter()
-
-    async def check(self, answered: bytes, peak_mb: float) -> None:
-        """Read the bus, fail on everything that is wrong with it, and print the figures."""
-        seconds = time.monotonic() - self._started
-        received = await self._bus.read()
-        evidence = examine(received, answered)
-        self._print(
-            f"{self._bus.name}, {self._describe_kills()}: {evidence.events:,} events accepted,"
-            f" {len(received):,} at the consumer, {evidence.duplicates:,} of them again,"
-            f" {evidence.lost:,} lost, {seconds:.0f} s, publisher peak {peak_mb:.0f} MB"
-        )
-        assert not evidence.problems, "\n".join([f"seed {self.seed}", *evidence.problems])
-        assert evidence.events >= EVENTS
-        assert self.kills, "it ended before it was killed"
-
-    def _describe_kills(self) -> str:
-        return " and ".join(f"{what} killed {times} times" for what, times in self.kills.items())
-
-    def _print(self, text: str) -> None:
-        with self._capsys.disabled():
-            print(f"\n{text}, seed {self.seed}")  # noqa: T201
-
-
-async def kill_at_random(
-    what: str, kill: Kill, figures: Figures, load: Load, server: Server
-) -> None:
-    """Kill while clients are served, and while the bus catches up with them."""
-    chance = figures.chance
-    for lines in sorted(chance.sample(range(EVENTS), KILLS)):
-        await load.reach(lines)
-        await asyncio.sleep(chance.uniform(0, SHORT_PAUSE_SECONDS))
-        await kill()
-        figures.kills[what] += 1
-    await load.reach(math.inf)
-    for _ in range(KILLS_AFTERWARDS):
-        await asyncio.sleep(chance.uniform(0, LONGEST_PAUSE_SECONDS))
-        if not await server.backlog():
-            return
-        await kill()
-        figures.kills[what] += 1
-
-
-async def kill_job_at_random(figures: Figures, job: Job) -> None:
-    """Kill a job or only its publisher, until it has ended or was killed often enough."""
-    chance, settled = figures.chance, 0
-    for minutes in sorted(chance.sample(range(job.minutes), KILLS)):
-        is_whole = chance.random() < 0.5
-        # A publisher that dies before it is ready is a failed start, not an accident.
-        if not await job.is_beyond(minutes if is_whole else max(minutes, settled)):
-            return
-        await asyncio.sleep(chance.uniform(0, SHORT_PAUSE_SECONDS))
-        if not job.command.is_running:
-            return
-        settled = job.settled_minutes()
-        if is_whole:
-            await job.command.kill()
-            job.command.start()
-        else:
-            await job.command.kill_publisher()
-        figures.kills["job" if is_whole else "publisher of a job"] += 1
 
 
 class KillContract:
@@ -209,6 +127,36 @@ class KillContract:
         await figures.check(answered, job.command.peak_mb)
 
 
+class BrokerKillContract(KillContract):
+    """What holds where the bus is a process of its own."""
+
+    async def test_killed_broker_has_everything_once_it_is_back(
+        self,
+        bus: SoakBus,
+        broker: Killable,
+        recordings: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        figures = Figures(bus, capsys)
+        async with Server(recordings, tmp_path, [*DELIVERY, *bus.flags]) as server:
+            load, command = Load(server), server.command
+
+            async def kill() -> None:
+                await asyncio.to_thread(broker.kill)
+                if figures.chance.random() < 0.5:
+                    await command.kill_publisher()
+                    figures.kills["publisher with it"] += 1
+                await asyncio.sleep(figures.chance.uniform(0, LONGEST_PAUSE_SECONDS))
+                await asyncio.to_thread(broker.start)
+
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(load.run())
+                await kill_at_random("broker", kill, figures, load, server)
+            assert await command.end() == 0, command.log_text[-2000:]
+        await figures.check(load.answered, command.peak_mb)
+
+
 class TestFiles(KillContract):
     @pytest.fixture
     def bus(self, tmp_path: Path) -> SoakBus:
@@ -216,7 +164,11 @@ class TestFiles(KillContract):
         return SoakBus("files", files_flags(folder), lambda: read_files(folder / "bronze"))
 
 
-class TestKafka(KillContract):
+class TestKafka(BrokerKillContract):
+    @pytest.fixture
+    def broker(self, kafka: Kafka) -> Killable:
+        return kafka
+
     @pytest.fixture
     def bus(self, kafka: Kafka) -> SoakBus:
         topic = kafka.create_topic(unique_name("topic"), PARTITIONS)
@@ -224,7 +176,11 @@ class TestKafka(KillContract):
         return SoakBus("kafka", flags, lambda: read_kafka(kafka.address, topic))
 
 
-class TestRedis(KillContract):
+class TestRedis(BrokerKillContract):
+    @pytest.fixture
+    def broker(self, redis_server: Redis) -> Killable:
+        return redis_server
+
     @pytest.fixture
     def bus(self, redis_server: Redis, redis_stream: str) -> Iterator[SoakBus]:
         address = redis_server.address
@@ -236,14 +192,22 @@ class TestRedis(KillContract):
             client.delete(redis_stream)
 
 
-class TestNats(KillContract):
+class TestNats(BrokerKillContract):
+    @pytest.fixture
+    def broker(self, nats_server: Nats) -> Killable:
+        return nats_server
+
     @pytest.fixture
     def bus(self, nats_server: Nats, nats_stream: str) -> SoakBus:
         flags = nats_flags(nats_server.address, nats_stream)
         return SoakBus("nats", flags, lambda: read_nats(nats_server.address, nats_stream))
 
 
-class TestKinesis(KillContract):
+class TestKinesis(BrokerKillContract):
+    @pytest.fixture
+    def broker(self, kinesis: Kinesis) -> Killable:
+        return kinesis
+
     @pytest.fixture
     async def bus(self, kinesis: Kinesis) -> SoakBus:
         stream = await create_kinesis_stream(kinesis.address, unique_name("stream"))
@@ -252,15 +216,19 @@ class TestKinesis(KillContract):
 
 
 @pytest.mark.usefixtures("unclosed_sockets_allowed")
-class TestEventHubs(KillContract):
+class TestEventHubs(BrokerKillContract):
     @pytest.fixture
-    def bus(self) -> Iterator[SoakBus]:
+    def broker(self) -> Iterator[EventHubsProcess]:
         # In a process of its own: it shares no interpreter with the client.
         with EventHubsProcess() as namespace:
-            hub, address = namespace.create_hub(unique_name("hub"), PARTITIONS), namespace.address
-            flags = event_hubs_flags(address, hub)
+            yield namespace
 
-            async def read() -> list[Received]:
-                return await read_hub(address, hub, namespace.events_total(hub))
+    @pytest.fixture
+    def bus(self, broker: EventHubsProcess) -> SoakBus:
+        hub, address = broker.create_hub(unique_name("hub"), PARTITIONS), broker.address
+        flags = event_hubs_flags(address, hub)
 
-            yield SoakBus("event-hubs", flags, read)
+        async def read() -> list[Received]:
+            return await read_hub(address, hub, broker.events_total(hub))
+
+        return SoakBus("event-hubs", flags, read)

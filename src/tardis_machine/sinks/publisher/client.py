@@ -18,7 +18,7 @@ from tardis_machine.model.time import Clock
 from tardis_machine.sinks.delivery.context import StreamContext, pack_context
 from tardis_machine.sinks.publisher.address import Doorbell, PublisherAddress
 from tardis_machine.sinks.publisher.room import OnWaited, Room, ignore
-from tardis_machine.sinks.reporting.status import CONNECTING, Status
+from tardis_machine.sinks.reporting.status import CONNECTING, Status, after_end
 from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.directory import FileLock, LogDirectory, LogReader, create_log
 from tardis_machine.sinks.storage.positions import PositionFile
@@ -260,8 +260,9 @@ class PublisherClient:
     def _read_status(self) -> Status:
         with suppress(OSError, msgspec.DecodeError):
             path = self._address.status
-            if time.time() - path.stat().st_mtime < STALE_SECONDS:
-                return _status_decoder.decode(path.read_bytes())
+            age_seconds = time.time() - path.stat().st_mtime
+            status = _status_decoder.decode(path.read_bytes())
+            return status if age_seconds < STALE_SECONDS else after_end(status, age_seconds)
         return self._unknown
 
     @staticmethod

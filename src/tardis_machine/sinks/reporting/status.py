@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 OUT_OF_REACH_SECONDS = 60.0
 """How long a bus may be down before a server that requires it is not well."""
@@ -86,3 +87,12 @@ class Status(msgspec.Struct, frozen=True):
     metrics: bytes
     """In the Prometheus text format."""
     stranded: tuple[Stranded, ...] = ()
+
+
+def after_end(last: Status, seconds: float) -> Status:
+    """Return what is known when the publisher ended so long ago: its logs are still there."""
+    buses = {
+        name: replace(bus, state=BusState.CONNECTING, state_seconds=seconds)
+        for name, bus in last.buses.items()
+    }
+    return replace(last, buses=buses)

@@ -1,11 +1,15 @@
 """The writing side of publishing: whom it waits for, and what it loses."""
 
 import asyncio
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.settings import MIN_SPOOL_BYTES
@@ -17,6 +21,13 @@ from tardis_machine.sinks.delivery.encoding import LogEncoding
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.address import PublisherAddress
 from tardis_machine.sinks.publisher.client import PublisherClient
+from tardis_machine.sinks.reporting.status import (
+    CONNECTING,
+    OUT_OF_REACH_SECONDS,
+    BusState,
+    Status,
+    Totals,
+)
 from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
 from tardis_machine.sinks.storage.quarantine import list_quarantine
@@ -61,7 +72,9 @@ class Setup:
 
 
 @contextmanager
-def client_for(folder: Path, bound_bytes: int = BOUND_BYTES) -> Iterator[Setup]:
+def client_for(
+    folder: Path, bound_bytes: int = BOUND_BYTES, required: Collection[str] = ()
+) -> Iterator[Setup]:
     address = PublisherAddress(folder, folder, "test")
     settings = delivery(replay_max_block_ms=BLOCK_MS, fsync="off")
     waits: list[tuple[str, float]] = []
@@ -70,6 +83,7 @@ def client_for(folder: Path, bound_bytes: int = BOUND_BYTES) -> Iterator[Setup]:
         settings,
         "tester",
         {READER: bound_bytes},
+        required=required,
         on_waited=lambda bus, seconds: waits.append((bus, seconds)),
     )
     made = Setup(folder, client)
@@ -201,3 +215,18 @@ async def test_bus_that_lags_sends_the_same_bytes(tmp_path: Path) -> None:
         (event.event_id, event.delivery_id, event.data) for event in second.stored
     ]
     assert len({event.event_id for event in first.stored}) == 40 * 100
+
+
+def test_ended_publisher_is_out_of_reach_with_the_counts_it_had(tmp_path: Path) -> None:
+    with client_for(tmp_path, required=["memory"]) as made:
+        assert made.client.status.buses["memory"].state is BusState.CONNECTING
+        up = replace(CONNECTING, state=BusState.UP, queued=7, totals=Totals(accepted=7))
+        path = PublisherAddress(tmp_path, tmp_path, "test").status
+        path.write_bytes(msgspec.msgpack.encode(Status({"memory": up}, b"counts")))
+        ended_at = time.time() - OUT_OF_REACH_SECONDS - 1
+        os.utime(path, (ended_at, ended_at))
+        wait_until(lambda: made.client.status.buses["memory"].queued == 7)
+        status = made.client.status
+        assert status.buses["memory"].state is BusState.CONNECTING
+        assert status.metrics == b"counts"
+        assert made.client.has_failed

@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from tardis_machine.lake.arrow import Values, arrow
+from tardis_machine.lake.arrow import Values, arrow, table_of
 from tardis_machine.lake.errors import QueryError
 from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.tables import Table
@@ -63,5 +63,5 @@ def open_table(root: str, table: Table, as_of: AsOf = None) -> Snapshot | None:
             raise QueryError(
                 f"{table.name} has no version {as_of}; the latest is {found.version()}."
             ) from error
-    files = arrow.table(found.get_add_actions(flatten=True))
+    files = table_of(found.get_add_actions(flatten=True))
     return Snapshot(path, arrow.schema(found.schema().to_arrow()), files)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from tardis_machine.lake.arrow import arrow, kernels
+from tardis_machine.lake.arrow import kernels, table_of
 from tardis_machine.lake.roots import absolute_root
 from tardis_machine.lake.tables import TABLES, Table
 
@@ -36,7 +36,7 @@ def _state(root: str, table: Table) -> TableState | None:
         found = DeltaTable(f"{root}/{table.path}")
     except TableNotFoundError:
         return None
-    files = arrow.table(found.get_add_actions(flatten=True))
+    files = table_of(found.get_add_actions(flatten=True))
     changed_ms = kernels.max(files["modification_time"]).as_py()
     return TableState(
         name=table.name,

@@ -35,6 +35,7 @@ from tardis_machine.lake.bronze.ingest import ingest_writer
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.source import read_range
+from tardis_machine.lake.progress import rows_of
 from tardis_machine.lake.settings import SparkSettings
 from tardis_machine.lake.spark.session import open_session
 from tardis_machine.lake.store.store import Store
@@ -112,7 +113,7 @@ class Watch:
             if (error := self._query.exception()) is not None:
                 raise error
             if (progress := self._query.lastProgress) is not None:
-                self._batches[progress["batchId"]] = progress["numInputRows"]
+                self._batches[progress.batchId] = rows_of(progress)
             time.sleep(POLL_SECONDS)
         return sum(self._batches.values())
 
@@ -183,10 +184,10 @@ class Measured(NamedTuple):
 
 
 BUSES = {
-    "kafka": Measured(kafka_bus, 100_000),
+    "kafka": Measured(kafka_bus, 120_000),
     "redis": Measured(redis_bus, 60_000),
     "nats": Measured(nats_bus, 50_000),
-    "files": Measured(files_bus, 150_000),
+    "files": Measured(files_bus, 170_000),
 }
 
 

@@ -5,12 +5,18 @@ import pkgutil
 import signal
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import tardis_machine
 from tardis_machine.app.publishing.wiring import PROCESS_MODULE
+from tardis_machine.lake.arrow import arrow_schema
+from tardis_machine.lake.store.few_rows import append_few
+from tardis_machine.lake.store.logs import create_empty
+from tardis_machine.lake.tables.silver import TRADES
 from tests.servers.ports import free_ports
 
 SLOW = {"google.protobuf", "prometheus_client", "rich", "structlog", "tomllib"}
@@ -102,3 +108,15 @@ def test_no_public_name_is_also_a_module() -> None:
     # A module takes its name in the package when it is first imported.
     modules = {module.name for module in pkgutil.iter_modules(tardis_machine.__path__)}
     assert not modules & set(tardis_machine.__all__)
+
+
+def test_query_is_answered_without_pandas(tmp_path: Path) -> None:
+    path = str(tmp_path / "silver" / "trades")
+    create_empty(path, TRADES, {})
+    row = {"date": date(2024, 3, 1), "price": 1.0}
+    rows = pa.Table.from_pylist([row], schema=arrow_schema(TRADES))
+    append_few(path, TRADES, rows)
+    sql = "select price from silver.trades where date = '2024-03-01'"
+    loaded = loaded_by_command("lake", "query", "--lake", str(tmp_path), "--format", "csv", sql)
+    assert "duckdb" in loaded
+    assert not loaded & {"pandas", "pyspark"}

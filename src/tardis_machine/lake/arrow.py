@@ -43,3 +43,11 @@ def arrow_schema(table: Table) -> pa.Schema:
 def arrow_field(column: Column) -> "pa.Field[Any]":
     """Return one column as an Arrow field."""
     return pa.field(column.name, _ARROW[column.type])
+
+
+def table_of(found: Any) -> Values:
+    """Return a table of another Arrow library as one of pyarrow.
+
+    `pyarrow.table` would import pandas to find out that it is no DataFrame, for half a second.
+    """
+    return arrow.RecordBatchReader.from_stream(found).read_all()

@@ -13,6 +13,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
 from tardis_machine.lake.buses.positions import LOST, NOT_STREAMS
@@ -20,6 +21,8 @@ from tardis_machine.telemetry.lake_metrics import LakeMetrics
 
 REPORT_SECONDS = 5.0
 END_SECONDS = 30.0
+WRITTEN = "written"
+"""Name under which a query reports the rows that its tasks have written themselves."""
 _KAFKA = "KafkaV2"
 
 
@@ -78,14 +81,15 @@ class ProgressListener(StreamingQueryListener):
         if state is None:
             return
         seconds = (progress.batchDuration or 0) / 1000
-        state.rows += progress.numInputRows
+        rows = rows_of(progress)
+        state.rows += rows
         state.batches += 1
         state.seconds += seconds
         state.lag = sum(filter(None, (lag_of(each.json) for each in progress.sources)))
         before = state.lost
         state.lost = sum(lost_of(each.json, before) for each in progress.sources)
         lost = max(state.lost - before, 0)
-        self._metrics.count(str(progress.name), progress.numInputRows, seconds, state.lag, lost)
+        self._metrics.count(str(progress.name), rows, seconds, state.lag, lost)
         if time.monotonic() - state.reported_at >= REPORT_SECONDS:
             self.report(str(progress.name))
 
@@ -98,6 +102,12 @@ class ProgressListener(StreamingQueryListener):
 
     def _end_of(self, run_id: str) -> threading.Event:
         return self._ends.setdefault(run_id, threading.Event())
+
+
+def rows_of(progress: StreamingQueryProgress) -> int:
+    """Return how many rows a batch had; tasks that write files count them themselves."""
+    observed = progress.observedMetrics.get(WRITTEN)
+    return progress.numInputRows if observed is None else int(observed[WRITTEN] or 0)
 
 
 def lost_of(source: str, before: int) -> int:

@@ -75,7 +75,10 @@ class LakeSettings:
     )
     catalog: str | None = option(None, "Spark catalog to register the tables in (default: none).")
     trigger_seconds: float = option(
-        5.0, "Trigger interval: seconds from the start of one batch to the next.", minimum=0
+        5.0,
+        "Trigger interval: seconds from the start of one batch of the first stage to the next; "
+        "stages after it in the same job follow it.",
+        minimum=0,
     )
     max_batch_bytes: int = option(128 << 20, "Most bytes of Bronze per batch.", minimum=1 << 20)
     max_batch_events: int = option(1_000_000, "Most events of the bus per batch.", minimum=1)

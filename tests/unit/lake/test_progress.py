@@ -1,12 +1,24 @@
 """How far a query is, from what Spark reports."""
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import pytest
-from pyspark.sql.streaming.listener import QueryProgressEvent, QueryStartedEvent
+from pyspark.sql.streaming.listener import (
+    QueryProgressEvent,
+    QueryStartedEvent,
+    StreamingQueryProgress,
+)
 
-from tardis_machine.lake.progress import ProgressListener, QueryState, lag_of, lost_of
+from tardis_machine.lake.progress import (
+    WRITTEN,
+    ProgressListener,
+    QueryState,
+    lag_of,
+    lost_of,
+    rows_of,
+)
 from tardis_machine.telemetry.metrics import Metrics
 
 
@@ -66,6 +78,7 @@ class Progress(NamedTuple):
     name: str = "ingest-redis"
     numInputRows: int = 3  # noqa: N815
     batchDuration: int = 500  # noqa: N815
+    observedMetrics: Mapping[str, Mapping[str, int | None]] = {}  # noqa: N815
 
 
 class Report(NamedTuple):
@@ -77,6 +90,15 @@ class Report(NamedTuple):
 
 class Source(NamedTuple):
     json: str
+
+
+@pytest.mark.parametrize(
+    ("written", "rows"), [({}, 3), ({"written": 7}, 7), ({"written": None}, 0)]
+)
+def test_rows_are_those_that_tasks_have_written(written: dict[str, int | None], rows: int) -> None:
+    observed = {WRITTEN: written} if written else {}
+    progress = Progress([], observedMetrics=observed)
+    assert rows_of(cast("StreamingQueryProgress", progress)) == rows
 
 
 def test_every_lost_event_is_counted_once() -> None:

@@ -1,51 +1,53 @@
 """The job from a bus to Bronze: append every record exactly once, readable or not."""
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.buses.kafka.settings import KafkaSettings
 from tardis_machine.buses.settings import BusSettings
 from tardis_machine.lake.bronze.checkpoints import BusNote, find_checkpoint
-from tardis_machine.lake.bronze.rows import ENVELOPE, bronze_batch, bronze_events
+from tardis_machine.lake.bronze.commits import Commits
+from tardis_machine.lake.bronze.files import file_form
+from tardis_machine.lake.bronze.rows import ENVELOPE, ROWS
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.kafka.cluster import Cluster
 from tardis_machine.lake.buses.kafka.reader import stream_kafka
 from tardis_machine.lake.buses.rows import RowForm
 from tardis_machine.lake.buses.source import stream_bus
+from tardis_machine.lake.progress import WRITTEN
 from tardis_machine.lake.roots import is_local
-from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.store.store import TABLE_PROPERTIES, Store
 from tardis_machine.lake.tables.bronze import EVENTS
 
 QUERY = "ingest"
 PAGES = "pages"
 """Folder in a checkpoint for what was fetched and is not written yet."""
-WRITER_PROPERTIES = {
-    # Nearly unique values: Parquet would build a dictionary and then discard it.
-    **{
-        f"parquet.enable.dictionary#{name}": "false"
-        for name in ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", ENVELOPE)
-    },
-}
+UNIQUE = ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", ENVELOPE)
+"""Columns of nearly unique values: Parquet would build a dictionary and then discard it."""
 
 
 def stream_bronze(
-    spark: SparkSession, bus: BusSettings, policy: ReadPolicy, pages: str | None = None
+    spark: SparkSession,
+    bus: BusSettings,
+    policy: ReadPolicy,
+    form: RowForm = ROWS,
+    pages: str | None = None,
 ) -> DataFrame:
-    """Return the events of a bus as rows of `bronze.events`, starting at the oldest.
+    """Return the events of a bus as rows of `bronze.events` or another form, from the oldest on.
 
     Args:
         spark: The session.
         bus: How to reach the bus.
         policy: How to read it.
+        form: What tasks make of the records.
         pages: As in `bus_of`.
     """
     if isinstance(bus, KafkaSettings):
-        return stream_kafka(spark, bus, policy).transform(bronze_events)
-    return stream_bus(
-        spark, bus_of(bus, pages), policy, RowForm(spark_schema(EVENTS), bronze_batch)
-    )
+        records = stream_kafka(spark, bus, policy)
+        return records if form.reshape is None else records.mapInArrow(form.reshape, form.schema)
+    return stream_bus(spark, bus_of(bus, pages), policy, form)
 
 
 def identify(spark: SparkSession, bus: BusSettings) -> BusNote:
@@ -64,12 +66,26 @@ def ingest_writer(store: Store, bus: BusSettings, policy: ReadPolicy) -> DataStr
     query = f"{QUERY}-{bus.bus}"
     note = identify(store.spark, bus)
     checkpoint = find_checkpoint(store, query, note, fails_on_loss=policy.fails_on_loss)
-    # Tasks on other machines have no folder of this one, and know no login of the lake's store.
-    pages = f"{checkpoint}/{PAGES}" if is_local(store.root) else None
-    events = stream_bronze(store.spark, bus, policy, pages)
-    for name, value in WRITER_PROPERTIES.items():
-        store.spark.conf.set(name, value)
     store.create(EVENTS)
+    if not is_local(store.root):
+        # Tasks on other machines know no login of the lake's store.
+        return _spark_writer(store, stream_bronze(store.spark, bus, policy), query, checkpoint)
+    path, pages = store.path(EVENTS), f"{checkpoint}/{PAGES}"
+    files = stream_bronze(store.spark, bus, policy, file_form(path), pages)
+    commits = Commits(path, checkpoint)
+
+    def commit(batch: DataFrame, number: int) -> None:
+        if not commits.has(number):
+            commits.add(batch.toArrow().to_pylist(), number)
+
+    counted = files.observe(WRITTEN, F.sum("rows").alias(WRITTEN))
+    writer = counted.writeStream.queryName(query).option("checkpointLocation", checkpoint)
+    return writer.foreachBatch(commit)
+
+
+def _spark_writer(store: Store, events: DataFrame, query: str, checkpoint: str) -> DataStreamWriter:
+    for name in UNIQUE:
+        store.spark.conf.set(f"parquet.enable.dictionary#{name}", "false")
     return (
         events.writeStream.format("delta")
         .queryName(query)

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 
 from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.bronze.headers import bronze_columns
+from tardis_machine.lake.buses.rows import RowForm
 from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
 
@@ -25,10 +26,15 @@ def bronze_batch(records: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn batches of records into rows of `bronze.events`."""
     return map(bronze_batch, batches)
+
+
+ROWS = RowForm(spark_schema(EVENTS), bronze_batches)
+"""Rows of `bronze.events`."""
 
 
 def bronze_events(records: DataFrame) -> DataFrame:
     """Return rows of `bronze.events` for records of a bus."""
-    return records.mapInArrow(_bronze_batches, spark_schema(EVENTS))
+    return records.mapInArrow(bronze_batches, ROWS.schema)

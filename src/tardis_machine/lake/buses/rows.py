@@ -1,6 +1,6 @@
 """Rows that every reader delivers: where an event was on the bus, and its envelope."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ COLUMNS = (*BUS_COLUMNS, EVENTS.columns[EVENTS.column_names.index("envelope")])
 ARROW_SCHEMA = pa.schema([arrow_field(column) for column in COLUMNS])
 SPARK_SCHEMA = StructType([spark_field(column) for column in COLUMNS])
 
-Reshape: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
+Reshape: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class RowForm:
 
     schema: StructType
     reshape: Reshape | None = None
-    """Makes rows of the schema; a function of a module that executors have. None: as read."""
+    """Makes rows of the schema, in a task; of a module that executors have. None: as read."""
 
 
 RECORDS = RowForm(SPARK_SCHEMA)

@@ -189,7 +189,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _rows(bus: Bus, policy: ReadPolicy, form: RowForm, wanted: Range) -> Iterator[pa.RecordBatch]:
     records = read_range(bus, policy, wanted)
-    return records if form.reshape is None else map(form.reshape, records)
+    return records if form.reshape is None else form.reshape(records)
 
 
 def read_range(bus: Bus, policy: ReadPolicy, wanted: Range) -> Iterator[pa.RecordBatch]:

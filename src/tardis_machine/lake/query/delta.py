@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from tardis_machine.lake.arrow import Values, arrow
+from tardis_machine.lake.arrow import Values, arrow, table_of
 from tardis_machine.lake.errors import QueryError
 from tardis_machine.lake.roots import absolute_root, is_local
 from tardis_machine.lake.tables import Table
@@ -46,12 +46,25 @@ class Snapshot:
         return f"{self.path}/{unquote(name) if is_local(self.path) else name}"
 
 
+def open_log(root: str, table: Table) -> DeltaTable | None:
+    """Return the log of a table; None when there is none.
+
+    Raises:
+        QueryError: the root cannot be reached.
+    """
+    try:
+        return DeltaTable(f"{absolute_root(root)}/{table.path}")
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise QueryError(f"{table.name} of the lake {root} cannot be opened: {reason}") from error
+
+
 def open_table(root: str, table: Table, as_of: AsOf = None) -> Snapshot | None:
     """Return a table; None when it does not exist, or did not exist at that time."""
-    path = f"{absolute_root(root)}/{table.path}"
-    try:
-        found = DeltaTable(path)
-    except TableNotFoundError:
+    found = open_log(root, table)
+    if found is None:
         return None
     if as_of is not None:
         first = datetime.fromtimestamp(found.history()[-1]["timestamp"] / 1000, tz=UTC)
@@ -63,5 +76,6 @@ def open_table(root: str, table: Table, as_of: AsOf = None) -> Snapshot | None:
             raise QueryError(
                 f"{table.name} has no version {as_of}; the latest is {found.version()}."
             ) from error
-    files = arrow.table(found.get_add_actions(flatten=True))
+    files = table_of(found.get_add_actions(flatten=True))
+    path = f"{absolute_root(root)}/{table.path}"
     return Snapshot(path, arrow.schema(found.schema().to_arrow()), files)

@@ -3,11 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
-
-from tardis_machine.lake.arrow import arrow, kernels
-from tardis_machine.lake.roots import absolute_root
+from tardis_machine.lake.arrow import kernels, table_of
+from tardis_machine.lake.query.delta import open_log
 from tardis_machine.lake.tables import TABLES, Table
 
 
@@ -26,17 +23,15 @@ class TableState:
 
 def list_tables(root: str) -> list[TableState]:
     """Return the state of every table that exists, in the order of declaration."""
-    root = absolute_root(root)
     states = (_state(root, table) for table in TABLES.values())
     return [state for state in states if state is not None]
 
 
 def _state(root: str, table: Table) -> TableState | None:
-    try:
-        found = DeltaTable(f"{root}/{table.path}")
-    except TableNotFoundError:
+    found = open_log(root, table)
+    if found is None:
         return None
-    files = arrow.table(found.get_add_actions(flatten=True))
+    files = table_of(found.get_add_actions(flatten=True))
     changed_ms = kernels.max(files["modification_time"]).as_py()
     return TableState(
         name=table.name,

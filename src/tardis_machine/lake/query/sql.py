@@ -175,7 +175,8 @@ def _create_empty(
         columns = ", ".join(map(_declaration, table.columns))
         connection.execute(f"create table {table.name} ({columns})")
         return
-    connection.register("no_rows", snapshot.schema.empty_table())
+    # Not `empty_table`: it imports pandas, which takes longer than most queries.
+    connection.register("no_rows", pa.Table.from_batches([], snapshot.schema))
     missing = _missing_columns(table, snapshot.schema.names)
     connection.execute(f"create table {table.name} as select *{missing} from no_rows")  # noqa: S608
     connection.unregister("no_rows")

@@ -2,7 +2,9 @@
 
 import logging
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -222,10 +224,21 @@ def _start(properties: Mapping[str, str], log_path: Path | None) -> tuple[Any, S
             raise LakeError(f"Spark did not start: {exc}.{hint}") from exc
     # It prints the traces of every batch that fails or is stopped; a query raises its failure.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    context = SparkContext(gateway=gateway, conf=conf)
+    with _interrupts_kept():
+        context = SparkContext(gateway=gateway, conf=conf)
     context.setLogLevel("ERROR")
     _skip_search(context)
     return gateway, SparkSession(context)
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Keep what the process does on Ctrl-C; Spark would cancel its jobs and raise instead."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    # Elsewhere neither Spark nor we may set it.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _skip_search(context: SparkContext) -> None:

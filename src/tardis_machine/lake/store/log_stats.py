@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from tardis_machine.lake.arrow import Values, arrow, kernels
+from tardis_machine.lake.arrow import Values, arrow, kernels, table_of
 from tardis_machine.lake.store.times import Times
 from tardis_machine.model.time import SECOND_US
 
@@ -25,7 +25,7 @@ def known_times(
         wanted: The spans to look at.
         partitions: Partition values to look at, by column (default: all).
     """
-    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+    files = table_of(DeltaTable(path).get_add_actions(flatten=True))
     for name, values in partitions.items():
         files = files.filter(kernels.is_in(files[f"partition.{name}"], arrow.array(values)))
     lows, highs = _bounds(files, column)
@@ -44,7 +44,7 @@ def _part(lows: Values, highs: Values, times: Times) -> Times | None:
 
 def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
     """Return the files that may have rows in any of the wanted spans."""
-    files = arrow.table(DeltaTable(path).get_add_actions(flatten=True))
+    files = table_of(DeltaTable(path).get_add_actions(flatten=True))
     lows, highs = _bounds(files, column)
     overlaps = _overlap(lows, highs, wanted[0])
     for times in wanted[1:]:

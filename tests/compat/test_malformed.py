@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -107,11 +108,32 @@ async def test_client_that_closed_its_side_is_answered(client: Client, path: str
     assert got.endswith((b"}", b"0\r\n\r\n"))
 
 
+@pytest.mark.parametrize("sent", [b"", b"{"])
+async def test_body_that_ends_too_early_is_refused_at_once(client: Client, sent: bytes) -> None:
+    head = b"POST /replay HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+    started = time.monotonic()
+    got = await answer(client, head + sent, half_close=True)
+    assert got.startswith(b"HTTP/1.1 400 ")
+    assert b"ends too early" in got
+    assert time.monotonic() - started < client.machine.settings.server.request_timeout_seconds
+
+
 async def test_client_that_closed_without_a_request_is_gone(client: Client) -> None:
     assert await answer(client, b"", half_close=True) == b""
     assert await answer(client, b"GET / HT", half_close=True) == b""
 
 
+async def test_client_that_closed_its_side_is_answered_when_that_takes_a_while(
+    client: Client, data_api: DataApiStub
+) -> None:
+    data_api.faults = [Fault(times=1, delay_seconds=6.0)]
+    path = f"/replay?options={json.dumps(RAW)}".replace(" ", "")
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    got = await answer(client, request, half_close=True)
+    assert got.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("server_options", [{"request_timeout_seconds": 1.0}])
 async def test_client_that_closed_during_a_download_ends_it_soon(
     client: Client, data_api: DataApiStub
 ) -> None:

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.arrivals import Arrivals
+from tardis_machine.server.guards.bodies import BodyError
 from tardis_machine.server.guards.masking import MaskedFrames
 from tardis_machine.server.guards.sockets import limit_silence
 from tardis_machine.server.settings import ServerSettings
@@ -17,12 +18,6 @@ log = get_logger(__name__)
 
 KEEP_ALIVE_SECONDS = 75.0
 """How long a connection without a request stays open after an answer."""
-
-HALF_CLOSED_SECONDS = 5.0
-"""How long a client that has closed its side is waited for with the first byte of its answer.
-
-A client that is gone looks the same until something is written to it.
-"""
 
 
 class Connection(web.RequestHandler):
@@ -73,12 +68,18 @@ class Connection(web.RequestHandler):
             self.force_close()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Answer a client that has closed its side before the answer began."""
+        """Answer a client that has closed its side before the answer began.
+
+        One that is gone looks the same until something is written to it, so it is not waited for
+        longer than for a request. A busy machine may need most of that time.
+        """
         is_idle = self._waiter is not None and not self._waiter.done()
         if self._is_websocket or is_idle or self.ssl_context is not None:
             return None
         self.close()
-        self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS, self._leave)
+        self._end_body()
+        seconds = self._settings.request_timeout_seconds
+        self._half_closed = self._loop.call_later(seconds, self._leave)
         return True
 
     def set_parser(self, parser: Any, data_received_cb: Any = None) -> None:
@@ -107,6 +108,8 @@ class Connection(web.RequestHandler):
     def request_arrived(self, request: web.BaseRequest) -> None:
         """Stop waiting for the first request."""
         self._request = request
+        if self._half_closed is not None:
+            self._end_body()
         if not request.body_exists:
             self.request_complete()
         if self._first_request is not None:
@@ -116,6 +119,12 @@ class Connection(web.RequestHandler):
     def request_complete(self) -> None:
         """Count what arrives from now on as the next request."""
         self._arrival.clear()
+
+    def _end_body(self) -> None:
+        """Stop waiting for the rest of a body that cannot come any more."""
+        if self._request is not None and not self._request.content.is_eof():
+            error = BodyError(400, "The body ends too early, before its Content-Length.")
+            self._request.content.set_exception(error)
 
     def _leave(self) -> None:
         if self._request is None or self._request.writer.output_size == 0:

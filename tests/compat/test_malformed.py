@@ -108,11 +108,21 @@ async def test_client_that_closed_its_side_is_answered(client: Client, path: str
     assert got.endswith((b"}", b"0\r\n\r\n"))
 
 
-@pytest.mark.parametrize("sent", [b"", b"{"])
-async def test_body_that_ends_too_early_is_refused_at_once(client: Client, sent: bytes) -> None:
-    head = b"POST /replay HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 9\r\n\r\n",
+        b"Content-Length: 9\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    ],
+)
+async def test_body_that_ends_too_early_is_refused_at_once(
+    client: Client, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
     started = time.monotonic()
-    got = await answer(client, head + sent, half_close=True)
+    head = b"POST /replay HTTP/1.1\r\nHost: localhost\r\n"
+    got = await answer(client, head + body, half_close=True)
+    assert not [record for record in caplog.records if record.exc_info]
     assert got.startswith(b"HTTP/1.1 400 ")
     assert b"ends too early" in got
     assert time.monotonic() - started < client.machine.settings.server.request_timeout_seconds

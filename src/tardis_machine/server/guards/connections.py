@@ -7,7 +7,7 @@ from aiohttp import web
 
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.arrivals import Arrivals
-from tardis_machine.server.guards.bodies import BodyError
+from tardis_machine.server.guards.bodies import IS_CUT
 from tardis_machine.server.guards.masking import MaskedFrames
 from tardis_machine.server.guards.sockets import limit_silence
 from tardis_machine.server.settings import ServerSettings
@@ -123,8 +123,8 @@ class Connection(web.RequestHandler):
     def _end_body(self) -> None:
         """Stop waiting for the rest of a body that cannot come any more."""
         if self._request is not None and not self._request.content.is_eof():
-            error = BodyError(400, "The body ends too early, before its Content-Length.")
-            self._request.content.set_exception(error)
+            self._request[IS_CUT] = True
+            self._request.content.feed_eof()
 
     def _leave(self) -> None:
         if self._request is None or self._request.writer.output_size == 0:

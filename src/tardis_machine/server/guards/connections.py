@@ -9,7 +9,7 @@ from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.arrivals import Arrivals
 from tardis_machine.server.guards.bodies import IS_CUT
 from tardis_machine.server.guards.masking import MaskedFrames
-from tardis_machine.server.guards.sockets import limit_silence
+from tardis_machine.server.guards.sockets import limit_reading, limit_silence
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.replay_metrics import ServerMetrics
@@ -45,6 +45,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        limit_reading(transport)
         # Also after the answer, while what is left of it is queued.
         limit_silence(transport, self._settings.slow_client_seconds)
         seconds = self._settings.request_timeout_seconds

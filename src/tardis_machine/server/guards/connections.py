@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.arrivals import Arrivals
@@ -15,6 +15,12 @@ from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.replay_metrics import ServerMetrics
 
 log = get_logger(__name__)
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""Ignored by every client of HTTP/1.1, also by one that did not ask for it."""
+
+HALF_CLOSED_SECONDS = 1.0
+"""How often something is written to a client that has closed its side, before the answer begins."""
 
 KEEP_ALIVE_SECONDS = 75.0
 """How long a connection without a request stays open after an answer."""
@@ -71,16 +77,15 @@ class Connection(web.RequestHandler):
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer a client that has closed its side before the answer began.
 
-        One that is gone looks the same until something is written to it, so it is not waited for
-        longer than for a request. A busy machine may need most of that time.
+        One that is gone looks the same until something is written to it, so that is done. It is not
+        waited for longer than for a request; a busy machine may need most of that time.
         """
         is_idle = self._waiter is not None and not self._waiter.done()
         if self._is_websocket or is_idle or self.ssl_context is not None:
             return None
         self.close()
         self._end_body()
-        seconds = self._settings.request_timeout_seconds
-        self._half_closed = self._loop.call_later(seconds, self._leave)
+        self._wait_half_closed(self._loop.time() + self._settings.request_timeout_seconds)
         return True
 
     def set_parser(self, parser: Any, data_received_cb: Any = None) -> None:
@@ -127,9 +132,21 @@ class Connection(web.RequestHandler):
             self._request[IS_CUT] = True
             self._request.content.feed_eof()
 
-    def _leave(self) -> None:
-        if self._request is None or self._request.writer.output_size == 0:
+    def _wait_half_closed(self, until: float) -> None:
+        seconds = min(HALF_CLOSED_SECONDS, self._settings.request_timeout_seconds)
+        self._half_closed = self._loop.call_later(seconds, self._ask_half_closed, until)
+
+    def _ask_half_closed(self, until: float) -> None:
+        """Find out whether the client is gone: it resets the connection then."""
+        if self._request is not None and self._request.writer.output_size > 0:
+            return
+        if self._loop.time() >= until:
             self.force_close()
+            return
+        is_told = self._request is not None and self._request.version >= HttpVersion11
+        if is_told and self.transport is not None:
+            self.transport.write(CONTINUE)
+        self._wait_half_closed(until)
 
 
 def note_arrival(request: web.Request) -> None:

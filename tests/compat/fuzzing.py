@@ -57,7 +57,7 @@ class Input:
     """0 for HTTP, 1 for WebSocket."""
     data: bytes
     is_request: bool
-    """An HTTP request as far as its head and the size of its body go, so that an answer is due."""
+    """An HTTP request as far as its head goes, so that an answer is due."""
 
     def __str__(self) -> str:
         return repr(self.data[:600]) + ("…" if len(self.data) > 600 else "")
@@ -71,7 +71,7 @@ class Inputs:
         self._kinds: tuple[tuple[int, Callable[[], bytes], bool], ...] = (
             (0, self._options, True),
             (0, self._body, True),
-            (0, self._wrong_size, False),
+            (0, self._wrong_size, True),
             (0, self._head, False),
             (1, self._upgraded_options, True),
             (1, self._frames, True),

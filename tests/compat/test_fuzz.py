@@ -78,7 +78,6 @@ async def fuzz(folder: Path, count: int, *, rest_seconds: float, max_growth_mb: 
     port = free_ports()
     command = [sys.executable, "-m", "tardis_machine", "--port", str(port), "--offline"]
     command += ["--cache-dir", str(folder / "cache"), "--subscribe-seconds", "0.05"]
-    command += ["--request-timeout-seconds", "5"]
     log = folder / "server.log"
     with process(command, log) as server:
         await answer(f"http://127.0.0.1:{port}/health-check")

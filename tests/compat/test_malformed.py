@@ -4,10 +4,12 @@ import asyncio
 import json
 import logging
 import socket
+import time
 from typing import Any
 
 import pytest
 
+from tardis_machine.server.guards.connections import CONTINUE
 from tests.compat.conftest import Client
 from tests.compat.recorded import FROM, TO
 from tests.servers.data_api import DataApiStub, Fault
@@ -107,19 +109,67 @@ async def test_client_that_closed_its_side_is_answered(client: Client, path: str
     assert got.endswith((b"}", b"0\r\n\r\n"))
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 9\r\n\r\n",
+        b"Content-Length: 9\r\n\r\n{",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    ],
+)
+async def test_body_that_ends_too_early_is_refused_at_once(
+    client: Client, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    started = time.monotonic()
+    head = b"POST /replay HTTP/1.1\r\nHost: localhost\r\n"
+    got = await answer(client, head + body, half_close=True)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert got.startswith(b"HTTP/1.1 400 ")
+    assert b"ends too early" in got
+    assert time.monotonic() - started < client.machine.settings.server.request_timeout_seconds
+
+
 async def test_client_that_closed_without_a_request_is_gone(client: Client) -> None:
     assert await answer(client, b"", half_close=True) == b""
     assert await answer(client, b"GET / HT", half_close=True) == b""
 
 
+async def test_client_that_closed_its_side_is_answered_when_that_takes_a_while(
+    client: Client, data_api: DataApiStub
+) -> None:
+    data_api.faults = [Fault(times=1, delay_seconds=6.0)]
+    path = f"/replay?options={json.dumps(RAW)}".replace(" ", "")
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    got = await answer(client, request, half_close=True)
+    assert got.replace(CONTINUE, b"").startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("server_options", [{"request_timeout_seconds": 1.0}])
 async def test_client_that_closed_during_a_download_ends_it_soon(
     client: Client, data_api: DataApiStub
 ) -> None:
     data_api.faults = [Fault(times=None, stalls=True)]
     path = f"/replay?options={json.dumps(RAW)}".replace(" ", "")
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
-    assert await answer(client, request, half_close=True) == b""
+    assert (await answer(client, request, half_close=True)).replace(CONTINUE, b"") == b""
     async with asyncio.timeout(60):
+        while data_api.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("server_options", [{"request_timeout_seconds": 600.0}])
+async def test_client_that_left_during_a_download_ends_it_soon(
+    client: Client, data_api: DataApiStub
+) -> None:
+    data_api.faults = [Fault(times=None, stalls=True)]
+    path = f"/replay?options={json.dumps(RAW)}".replace(" ", "")
+    settings = client.machine.settings.server
+    _, writer = await asyncio.open_connection(settings.host, settings.port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    async with asyncio.timeout(60):
+        while not data_api.in_flight:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        writer.close()
         while data_api.in_flight:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

@@ -3,9 +3,16 @@
 import asyncio
 import ctypes
 import gc
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from tardis_machine.telemetry.loggers import get_logger
+
+if TYPE_CHECKING:
+    from tardis_machine.app.reuse import Reuse
+
+log = get_logger(__name__)
 
 THRESHOLDS = (50_000, 20, 100)
 """Chunks make many short-lived lists and no cycles; the default thresholds cost 10 % of the CPU."""
@@ -23,14 +30,20 @@ KEPT_BYTES = 16 * 1024 * 1024
 
 
 @asynccontextmanager
-async def regular_collection(every_seconds: float = COLLECT_SECONDS) -> AsyncIterator[None]:
+async def regular_collection(
+    reuse: "Reuse | None" = None, *, every_seconds: float = COLLECT_SECONDS
+) -> AsyncIterator[None]:
     """Collect garbage every few seconds while the body runs, and seldom in between."""
     thresholds = gc.get_threshold()
+    if reuse is not None:
+        await reuse.prepare()
     gc.collect()
     # What is there now lives as long as the process.
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
-    collecting = asyncio.create_task(_collect_regularly(every_seconds), name="garbage collection")
+    collecting = asyncio.create_task(
+        _collect_regularly(reuse, every_seconds), name="garbage collection"
+    )
     try:
         yield
     finally:
@@ -40,24 +53,26 @@ async def regular_collection(every_seconds: float = COLLECT_SECONDS) -> AsyncIte
         gc.unfreeze()
 
 
-async def _collect_regularly(every_seconds: float) -> None:
+async def _collect_regularly(reuse: "Reuse | None", every_seconds: float) -> None:
     give_back = _memory_returner()
     while True:
         await asyncio.sleep(every_seconds)
         gc.collect()
-        _forget_names()
+        if reuse is not None and not _renewed(reuse):
+            reuse = None
         give_back()
 
 
-def _forget_names() -> None:
-    """Empty the cache of methods by name.
-
-    Libraries in C make a new text for the name of every method they call. The cache keeps thousands
-    of these, each in the middle of memory that is free otherwise.
-    """
-    clear = getattr(sys, "_clear_type_cache", None)
-    if clear is not None:
-        clear()
+def _renewed(reuse: "Reuse") -> bool:
+    """Say whether what is kept for reuse was made anew; a library may have changed."""
+    try:
+        reuse.renew()
+    except Exception:
+        log.exception("objects kept for reuse were not renewed; memory of many clients stays")
+        return False
+    # Python's own free lists have what was taken apart.
+    gc.collect()
+    return True
 
 
 def _memory_returner() -> Callable[[], object]:

@@ -120,11 +120,12 @@ async def _open_ports(
                 yield
         else:
             # The parent of workers answers no requests, and needs no HTTP library.
+            from tardis_machine.app.reuse import Reuse
             from tardis_machine.server.listeners import listen
 
             async with open_services(settings, Metrics(), publisher) as services, listen(services):
                 is_open = True
-                async with regular_collection():
+                async with regular_collection(Reuse(services.metrics.values)):
                     yield
     except OSError as error:
         if is_open:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tardis_machine.app.collector import regular_collection
+from tardis_machine.app.reuse import Reuse
 from tardis_machine.app.settings.commands import ServeSettings
 from tardis_machine.app.wiring import open_services
 from tardis_machine.server.worker import serve_passed_connections
@@ -33,7 +34,7 @@ async def run(
     metrics = Metrics(registry)
     async with (
         open_services(settings, metrics, publisher, index) as services,
-        regular_collection(),
+        regular_collection(Reuse(metrics.values)),
     ):
         # Other workers read them, before this one counts anything.
         metrics.make()

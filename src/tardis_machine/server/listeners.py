@@ -10,6 +10,7 @@ from aiohttp import web
 
 from tardis_machine.server.app import http_application, ws_application
 from tardis_machine.server.guards.connections import Connection
+from tardis_machine.server.guards.sockets import limit_tls_buffers
 from tardis_machine.server.services import Services
 
 SHUTDOWN_SECONDS = 1.0
@@ -70,6 +71,7 @@ class Port:
     def _tls_options(self) -> dict[str, Any]:
         if self._tls is None:
             return {}
+        limit_tls_buffers()
         return {
             "ssl": self._tls,
             "ssl_handshake_timeout": self._settings.request_timeout_seconds,

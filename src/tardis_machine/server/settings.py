@@ -82,7 +82,8 @@ class ServerSettings:
     )
     request_timeout_seconds: float = option(
         30.0,
-        "Maximum time from a connection to its first request, and for the body of a request.",
+        "Maximum time from a connection to its first request, for the body of a request, and for "
+        "the first byte to a client that has closed its side.",
         minimum=0.1,
     )
     max_streams: int = option(

@@ -5,7 +5,7 @@ their own. Names start with `tardis_machine_` and carry their unit. They are mad
 is imported, when the first one is counted or read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -68,6 +68,12 @@ class Metrics:
         """Make every metric now, if that is not done."""
         _ = self.areas
 
+    def values(self) -> Iterator[Any]:
+        """Yield what the metrics count with, of every label."""
+        for area in vars(self).get("areas", {}).values():
+            for metric in getattr(area, "__dict__", {}).values():
+                yield from _values(metric)
+
     @cached_property
     def areas(self) -> dict[str, object]:
         """Return the metrics of each area, made when one of them is first asked for."""
@@ -78,3 +84,13 @@ class Metrics:
             area: make(Declarations(registry, self._infos, area))
             for area, make in self._declared.items()
         }
+
+
+def _values(metric: object) -> Iterator[Any]:
+    parts = getattr(metric, "__dict__", {})
+    for child in parts.get("_metrics", {}).values():
+        yield from _values(child)
+    for name in ("_value", "_sum"):
+        if hasattr(parts.get(name), "inc"):
+            yield parts[name]
+    yield from parts.get("_buckets", ())

@@ -11,6 +11,9 @@ from tardis_machine.server.settings import ServerSettings
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 _ZLIB_METHOD = 8
 
+IS_CUT = web.RequestKey("is_cut", bool)
+"""Set on a request whose client has closed its side before the body was complete."""
+
 
 class BodyError(RequestError):
     """The body of a request cannot be read; `status` is what the client is answered."""
@@ -34,6 +37,8 @@ async def read_body(request: web.Request, settings: ServerSettings) -> bytes:
             "The body did not arrive in time: "
             f"request-timeout-seconds is {settings.request_timeout_seconds:g}.",
         ) from None
+    if request.get(IS_CUT):
+        raise BodyError(400, "The body ends too early: the client has closed its side.")
     return _decompressed(body, request.headers.get("Content-Encoding", ""), settings)
 
 

@@ -3,26 +3,27 @@
 import asyncio
 from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.arrivals import Arrivals
+from tardis_machine.server.guards.bodies import IS_CUT
 from tardis_machine.server.guards.masking import MaskedFrames
-from tardis_machine.server.guards.sockets import limit_silence
+from tardis_machine.server.guards.sockets import limit_reading, limit_silence
 from tardis_machine.server.settings import ServerSettings
 from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.telemetry.replay_metrics import ServerMetrics
 
 log = get_logger(__name__)
 
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""Ignored by every client of HTTP/1.1, also by one that did not ask for it."""
+
+HALF_CLOSED_SECONDS = 1.0
+"""How often something is written to a client that has closed its side, before the answer begins."""
+
 KEEP_ALIVE_SECONDS = 75.0
 """How long a connection without a request stays open after an answer."""
-
-HALF_CLOSED_SECONDS = 5.0
-"""How long a client that has closed its side is waited for with the first byte of its answer.
-
-A client that is gone looks the same until something is written to it.
-"""
 
 
 class Connection(web.RequestHandler):
@@ -50,6 +51,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        limit_reading(transport)
         # Also after the answer, while what is left of it is queued.
         limit_silence(transport, self._settings.slow_client_seconds)
         seconds = self._settings.request_timeout_seconds
@@ -73,12 +75,17 @@ class Connection(web.RequestHandler):
             self.force_close()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Answer a client that has closed its side before the answer began."""
+        """Answer a client that has closed its side before the answer began.
+
+        One that is gone looks the same until something is written to it, so that is done. It is not
+        waited for longer than for a request; a busy machine may need most of that time.
+        """
         is_idle = self._waiter is not None and not self._waiter.done()
         if self._is_websocket or is_idle or self.ssl_context is not None:
             return None
         self.close()
-        self._half_closed = self._loop.call_later(HALF_CLOSED_SECONDS, self._leave)
+        self._end_body()
+        self._wait_half_closed(self._loop.time() + self._settings.request_timeout_seconds)
         return True
 
     def set_parser(self, parser: Any, data_received_cb: Any = None) -> None:
@@ -107,6 +114,8 @@ class Connection(web.RequestHandler):
     def request_arrived(self, request: web.BaseRequest) -> None:
         """Stop waiting for the first request."""
         self._request = request
+        if self._half_closed is not None:
+            self._end_body()
         if not request.body_exists:
             self.request_complete()
         if self._first_request is not None:
@@ -117,9 +126,27 @@ class Connection(web.RequestHandler):
         """Count what arrives from now on as the next request."""
         self._arrival.clear()
 
-    def _leave(self) -> None:
-        if self._request is None or self._request.writer.output_size == 0:
+    def _end_body(self) -> None:
+        """Stop waiting for the rest of a body that cannot come any more."""
+        if self._request is not None and not self._request.content.is_eof():
+            self._request[IS_CUT] = True
+            self._request.content.feed_eof()
+
+    def _wait_half_closed(self, until: float) -> None:
+        seconds = min(HALF_CLOSED_SECONDS, self._settings.request_timeout_seconds)
+        self._half_closed = self._loop.call_later(seconds, self._ask_half_closed, until)
+
+    def _ask_half_closed(self, until: float) -> None:
+        """Find out whether the client is gone: it resets the connection then."""
+        if self._request is not None and self._request.writer.output_size > 0:
+            return
+        if self._loop.time() >= until:
             self.force_close()
+            return
+        is_told = self._request is not None and self._request.version >= HttpVersion11
+        if is_told and self.transport is not None:
+            self.transport.write(CONTINUE)
+        self._wait_half_closed(until)
 
 
 def note_arrival(request: web.Request) -> None:

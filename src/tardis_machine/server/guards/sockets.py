@@ -3,12 +3,20 @@
 import asyncio
 import socket
 import struct
+from asyncio.sslproto import SSLProtocol
 
 UNSENT_BYTES = 32 * 1024
 """What this process and the kernel each hold for a client, where there are many of them."""
 
 KERNEL_SECONDS = 30.0
 """How much longer than we the kernel waits for a slow client; its clock runs while we are busy."""
+
+READ_BYTES = 16 * 1024
+"""Read from one client at once. Of one that sends without end so much is worked on before others
+have their turn; asyncio takes 256 KiB, which is thousands of frames or tiny chunks."""
+
+TLS_BUFFER_BYTES = 32 * 1024
+"""What every TLS connection has as long as it is open, for two records; asyncio has 256 KiB."""
 
 _ACKNOWLEDGED = struct.Struct("=120xQ")
 """`tcpi_bytes_acked` of Linux's `struct tcp_info`."""
@@ -49,3 +57,14 @@ def limit_unsent(transport: asyncio.WriteTransport) -> None:
     connection = transport.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+
+
+def limit_reading(transport: asyncio.BaseTransport) -> None:
+    """Take little at once from a client, so that others have their turn soon."""
+    if hasattr(transport, "max_size"):
+        transport.max_size = READ_BYTES
+
+
+def limit_tls_buffers() -> None:
+    """Let TLS connections of this process that are made from now on have small buffers."""
+    SSLProtocol.max_size = TLS_BUFFER_BYTES

@@ -1,13 +1,13 @@
 """Buses in memory whose brokers outlive every publisher, and remember what arrived when."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tardis_machine.bronze.keys import DEFAULT_KEY
 from tardis_machine.buses.destinations import Destinations
-from tardis_machine.buses.results import OK, Result
+from tardis_machine.buses.results import OK, Outcome, Result
 from tardis_machine.buses.settings import BusSettings
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.memory import MemorySink
@@ -61,7 +61,9 @@ class ModelSink(MemorySink):
 
     def send(self, events: Sequence[Event]) -> Sequence[Result]:
         self.is_down = self._broker.is_down
-        return super().send(events)
+        results = super().send(events)
+        self._broker.note_refused(events, results)
+        return results
 
 
 class Broker:
@@ -75,6 +77,8 @@ class Broker:
         self.checked = 0
         self.first: dict[str, bytes] = {}
         """What arrived, by delivery id."""
+        self.refused: set[str] = set()
+        """Delivery ids of what was refused for good; a death may repeat the attempt."""
         self.latest: dict[tuple[str, str], str] = {}
         """The last first arrival of each series of each log."""
 
@@ -82,7 +86,17 @@ class Broker:
         found = self.results.get(event.route.destination, OK)
         return self.results.get(event.series.symbol, OK) if found is OK else found
 
-    def check(self, given_up: Collection[str]) -> None:
+    def note_refused(self, events: Sequence[Event], results: Sequence[Result]) -> None:
+        """Keep which events can never be delivered, as far as a publisher knows."""
+        pairs = list(zip(events, results, strict=True))
+        bad = [each for each in pairs if each[1].outcome is Outcome.BAD_RECORD]
+        # Several that were refused together are tried again, to find the one to blame.
+        is_sure = sum(result.is_shared for _, result in bad) == 1
+        self.refused |= {
+            event.delivery_id for event, result in bad if is_sure or not result.is_shared
+        }
+
+    def check(self) -> None:
         """Check order and content of what arrived since the last check."""
         for event in self.stored[self.checked :]:
             known = self.first.get(event.delivery_id)
@@ -90,8 +104,8 @@ class Broker:
             if known is not None:
                 continue
             self.first[event.delivery_id] = event.data
-            if event.delivery_id in given_up:
-                # A dead letter whose position had not moved when the publisher died.
+            if event.delivery_id in self.refused:
+                # The position had not moved over it when the publisher died.
                 continue
             key = event.delivery_id.partition("-")[0], event.series.label
             latest = self.latest.get(key, "")

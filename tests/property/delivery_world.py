@@ -202,8 +202,8 @@ class World:
             self.publisher.find_logs()
             for bus in self.publisher.buses:
                 self._check_counts(bus)
-        for reader, broker in self.brokers.items():
-            broker.check(self._letters(reader))
+        for broker in self.brokers.values():
+            broker.check()
 
     def _check_counts(self, bus: Bus) -> None:
         status = bus.status()

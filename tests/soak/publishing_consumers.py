@@ -13,6 +13,7 @@ import redis.asyncio
 from aiohttp import ClientError
 from botocore.exceptions import BotoCoreError
 from botocore.exceptions import ClientError as ServiceError
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from confluent_kafka import Consumer as KafkaClient
 from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
@@ -22,6 +23,7 @@ from redis.exceptions import RedisError
 from tests.servers import amqp
 from tests.servers.event_hubs_store import ENTRY
 from tests.servers.readers import Received, connect_nats, kinesis_client
+from tests.soak.publishing_buses import PARTITIONS
 
 BATCH = 2000
 WAIT_SECONDS = 0.05
@@ -44,7 +46,7 @@ class Consumer(ABC):
 
 
 class KafkaConsumer(Consumer):
-    """librdkafka reconnects by itself."""
+    """librdkafka reconnects by itself; without a group, no rebalance sends it back to the start."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._client = KafkaClient(
@@ -56,7 +58,9 @@ class KafkaConsumer(Consumer):
                 "log_level": 0,
             }
         )
-        self._client.subscribe([topic])
+        self._client.assign(
+            [TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)]
+        )
 
     async def read(self) -> list[Received]:
         messages = await asyncio.to_thread(self._client.consume, BATCH, WAIT_SECONDS)

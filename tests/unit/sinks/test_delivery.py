@@ -342,6 +342,23 @@ def test_stuck_destination_is_parked_when_it_would_hold_up_others(tmp_path: Path
     assert bus.last_status.totals.dropped == 0
 
 
+def test_only_destination_waits_in_the_log_when_some_of_its_keys_are_stuck(tmp_path: Path) -> None:
+    sink = MemorySink(max_batch_events=5000)
+    sink.judge = fails("ETHUSD")
+    offered = events(3 * MAX_EVENTS // 2, "ETHUSD", "ETHUSD", "ETHUSD", "XBTUSD")
+    with running(sink, tmp_path, parked_max_bytes=100_000) as bus:
+        done = offer(bus, offered)
+        wait_until(lambda: len(sink.stored) >= MAX_EVENTS // 4)
+        tried = len(sink.batches)
+        # By then the window is full of the others.
+        wait_until(lambda: len(sink.batches) >= tried + 10 or bus.status().parked)
+        sink.judge = None
+        assert done.wait(SECONDS)
+    assert sorted(ids(sink.stored)) == sorted(ids(offered))
+    assert ids(sink.stored, "ETHUSD") == ids(offered, "ETHUSD")
+    assert bus.last_status.totals.dead == 0
+
+
 def test_parked_events_beyond_their_bound_become_dead_letters(tmp_path: Path) -> None:
     sink = MemorySink()
     sink.judge = fails("ETHUSD", NO_DESTINATION)

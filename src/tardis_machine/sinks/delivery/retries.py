@@ -5,7 +5,9 @@ lane, its newer events queue up behind the failed ones, so that its order is kep
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nlargest
+from operator import itemgetter
 from typing import TypeAlias
 
 from tardis_machine.sinks.base import Event, event_bytes
@@ -130,10 +132,18 @@ class Retries:
             self.discard_empty()
         return taken
 
-    def destinations_failed_before(self, moment: float) -> set[str]:
-        """Return the destinations whose trouble began before a moment."""
-        lanes = (lane for lane in self._lanes.values() if lane.events)
-        return {lane.events[0].route.destination for lane in lanes if lane.failed_at < moment}
+    def stuck_destinations(self, delivered_at: Mapping[str, float]) -> set[str]:
+        """Return the destinations whose trouble began before another one took events."""
+        newest = nlargest(2, delivered_at.items(), key=itemgetter(1))
+        stuck = set()
+        for lane in self._lanes.values():
+            if not lane.events:
+                continue
+            destination = lane.events[0].route.destination
+            others_at = next((at for name, at in newest if name != destination), 0.0)
+            if lane.failed_at < others_at:
+                stuck.add(destination)
+        return stuck
 
     def wake(self) -> None:
         """Let every lane be tried now."""

@@ -263,8 +263,8 @@ class Sender(threading.Thread):
         self._feeds.left_out.clear()
 
     def _relieve(self) -> None:
-        """Park what is stuck while others get through, so that they need not wait for it."""
-        stuck = self._window.retries.destinations_failed_before(self._settler.delivered_at)
+        """Park what is stuck while other destinations get through, which need not wait for it."""
+        stuck = self._window.retries.stuck_destinations(self._settler.delivered_at)
         if stuck:
             self._settler.park(
                 self._window.retries.take(lambda event: event.route.destination in stuck)

@@ -72,8 +72,8 @@ class Settler:
         self._reporter = reporter
         self._again: list[list[Event]] = []
         """Events to send before all others; the next ones are the last."""
-        self.delivered_at = 0.0
-        """When something was delivered last (monotonic seconds)."""
+        self.delivered_at: dict[str, float] = {}
+        """When each destination took something while keys were in trouble (monotonic seconds)."""
 
     def next_again(self, max_events: int) -> list[Event]:
         """Take events that must be sent before all others."""
@@ -117,7 +117,7 @@ class Settler:
             self._meter.published(delivered, sum(len(event.data) for event in delivered))
             _settle(delivered, Settled.DELIVERED)
             parked.backoff.reset()
-            self.delivered_at = time.monotonic()
+            self._note_delivered(delivered)
         self._count(judged)
         failed, dead = self._split(judged)
         refused = [each for each in judged if _is_bad(each[1])]
@@ -222,8 +222,14 @@ class Settler:
         self._window.bytes -= size_bytes
         if self._window.retries:
             self._window.retries.succeed(events)
+            self._note_delivered(events)
+        else:
+            self.delivered_at.clear()
         _settle(events, Settled.DELIVERED)
-        self.delivered_at = time.monotonic()
+
+    def _note_delivered(self, events: Iterable[Event]) -> None:
+        destinations = {event.route.destination for event in events}
+        self.delivered_at.update(dict.fromkeys(destinations, time.monotonic()))
 
     def _deliver_some(self, judged: Sequence[Judged]) -> None:
         done = [event for event, result in judged if result.outcome is Outcome.OK]

@@ -12,9 +12,11 @@ from tardis_machine.lake.gold.coverage import coverage_rows, events_of
 from tardis_machine.lake.gold.dirty_minutes import DirtyMinutes
 from tardis_machine.lake.gold.instruments import with_validity
 from tardis_machine.lake.gold.windows import in_dirty_minutes
+from tardis_machine.lake.roots import is_local
 from tardis_machine.lake.store.caching import persisted
 from tardis_machine.lake.store.changes import changed_rows
-from tardis_machine.lake.store.few_rows import can_express
+from tardis_machine.lake.store.few_rows import MAX_ROWS, can_express
+from tardis_machine.lake.store.log_stats import rows_near
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times, in_spans, on_days
 from tardis_machine.lake.tables import Table
@@ -56,6 +58,19 @@ class Batch:
     def prepare(self) -> None:
         """Compute what several tables use, so that none of them does it while another one does."""
         _ = self.coverage, self.instruments
+
+    def reads_few(self) -> bool:
+        """Say whether the events of the dirty minutes are few."""
+        if not self.dirty.is_few or not is_local(self._store.root):
+            return False
+        rows = (
+            rows_near(self._store.path(table), "event_ts", self.dirty.times(*cases))
+            for table in EVENT_TABLES
+            if table is not CONTROL_EVENTS
+            and self.dirty.has(*(cases := _cases_that_touch(table)))
+            and self.exists(table)
+        )
+        return sum(rows) <= MAX_ROWS
 
     def minutes(self, *cases: str) -> DataFrame:
         """Return exchange, symbol and dirty minute of some payload cases, each once."""

@@ -15,7 +15,7 @@ from tardis_machine.lake.gold import bars, cross_exchange, funding, liquidations
 from tardis_machine.lake.gold.batch import Batch, Replacement
 from tardis_machine.lake.gold.coverage import CASE_GROUPS, of_dirty_minutes
 from tardis_machine.lake.gold.dirty_minutes import collect_dirty
-from tardis_machine.lake.spark.expressions import interpreted
+from tardis_machine.lake.spark.few_rows import for_few_rows
 from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables import SILVER_BY_CASE, Table
@@ -99,7 +99,7 @@ def build_batch(minutes: DataFrame, store: Store, *, restates: bool = False) -> 
     batch = Batch(store, collect_dirty(minutes), restates=restates)
     if not batch.dirty.spans:
         return
-    with interpreted(store.spark, when=batch.dirty.is_few):
+    with for_few_rows(store.spark, when=batch.reads_few()):
         batch.prepare()
         side_by_side(store.spark, (partial(_build_each, chain, batch) for chain in GOLD))
 

@@ -31,7 +31,7 @@ from tardis_machine.lake.silver.rows import (
     quarantine_rows,
     silver_rows,
 )
-from tardis_machine.lake.spark.expressions import interpreted
+from tardis_machine.lake.spark.few_rows import for_few_rows
 from tardis_machine.lake.spark.threads import side_by_side
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import in_spans
@@ -108,7 +108,7 @@ def refine_batch(
     if not len(groups):
         return
     plans = plan_cases(groups)
-    with interpreted(store.spark, when=all(plan.is_few for plan in plans)):
+    with for_few_rows(store.spark, when=all(plan.is_few for plan in plans)):
         # Not of `headers`: Spark would count those rows of the stream twice.
         files = [file for plan in plans for file in plan.files]
         repeats = has_repetitions(store.read_files(EVENTS, files))

@@ -42,13 +42,17 @@ def _part(lows: Values, highs: Values, times: Times) -> Times | None:
     return Times(max(low, times.first_us), min(high, times.last_us))
 
 
+def rows_near(path: str, column: str, wanted: Sequence[Times]) -> int:
+    """Return how many rows the files have that may have rows in any of the wanted spans."""
+    files = table_of(DeltaTable(path).get_add_actions(flatten=True))
+    overlaps = _overlap_any(*_bounds(files, column), wanted)
+    return int(kernels.sum(files["num_records"].filter(overlaps)).as_py() or 0)
+
+
 def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
     """Return the files that may have rows in any of the wanted spans."""
     files = table_of(DeltaTable(path).get_add_actions(flatten=True))
-    lows, highs = _bounds(files, column)
-    overlaps = _overlap(lows, highs, wanted[0])
-    for times in wanted[1:]:
-        overlaps = kernels.or_(overlaps, _overlap(lows, highs, times))
+    overlaps = _overlap_any(*_bounds(files, column), wanted)
     return [f"{path}/{unquote(name)}" for name in files["path"].filter(overlaps).to_pylist()]
 
 
@@ -63,6 +67,13 @@ def _bounds(files: Values, column: str) -> tuple[Values, Values]:
     lows = lows.fill_null(_EARLIEST_US)
     highs = kernels.add(highs, _TRUNCATED_US).fill_null(_LATEST_US)
     return lows, highs
+
+
+def _overlap_any(lows: Values, highs: Values, wanted: Sequence[Times]) -> Values:
+    overlaps = _overlap(lows, highs, wanted[0])
+    for times in wanted[1:]:
+        overlaps = kernels.or_(overlaps, _overlap(lows, highs, times))
+    return overlaps
 
 
 def _overlap(lows: Values, highs: Values, times: Times) -> Values:

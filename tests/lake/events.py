@@ -10,7 +10,7 @@ from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.content import COMPLETE, END_OF_TIME_US, Content
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
-from tardis_machine.lake.bronze.rows import bronze_events
+from tardis_machine.lake.bronze.rows import ROWS, bronze_batches
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.ndjson import NormalizedRecord
 from tardis_machine.model.records import (
@@ -224,4 +224,4 @@ def bronze_rows(
     spark: SparkSession, envelopes: Sequence[bytes | None], partition: str = "0"
 ) -> DataFrame:
     """Return rows of `bronze.events`."""
-    return bus_rows(spark, envelopes, partition).transform(bronze_events)
+    return bus_rows(spark, envelopes, partition).mapInArrow(bronze_batches, ROWS.schema)

@@ -12,7 +12,7 @@ from tests.soak import large_requests
 from tests.soak.stalled import CONNECTIONS, run
 
 MAX_MEMORY_MB = 600
-MAX_LEFT_MB = 110
+MAX_LEFT_MB = 130
 
 
 @pytest.mark.soak

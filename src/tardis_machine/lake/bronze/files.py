@@ -16,7 +16,7 @@ import pyarrow.parquet
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from tardis_machine.lake.arrow import Values, arrow, kernels
-from tardis_machine.lake.bronze.rows import bronze_batch
+from tardis_machine.lake.bronze.rows import UNIQUE, bronze_batch
 from tardis_machine.lake.buses.rows import RowForm
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.model.time import us_text
@@ -27,11 +27,10 @@ MAX_FILE_BYTES = 64 << 20
 _parquet: Any = pyarrow.parquet
 _PARTITION = EVENTS.partition_by
 _STORED = [name for name in EVENTS.column_names if name not in _PARTITION]
-# The others are nearly unique: Parquet would build a dictionary and then discard it.
 _DICTIONARIES = [
     column.name
     for column in EVENTS.columns
-    if column.type == "STRING" and column.name in _STORED and column.name != "position"
+    if column.type == "STRING" and column.name in _STORED and column.name not in UNIQUE
 ]
 
 FILE_SCHEMA = StructType(
@@ -61,9 +60,11 @@ def file_form(path: str) -> RowForm:
     return RowForm(FILE_SCHEMA, write)
 
 
-def write_files(path: str, records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def write_files(
+    path: str, records: Iterator[pa.RecordBatch], max_file_bytes: int = MAX_FILE_BYTES
+) -> Iterator[pa.RecordBatch]:
     """Write records of a bus to new files below the folder of the table; yield what they hold."""
-    writer = _Writer(Path(path))
+    writer = _Writer(Path(path), max_file_bytes)
     for batch in records:
         files = writer.add(bronze_batch(batch))
         if files:
@@ -81,8 +82,9 @@ class _Pending:
 class _Writer:
     """Collects the rows of each day and payload case."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_file_bytes: int) -> None:
         self._folder = folder
+        self._max_file_bytes = max_file_bytes
         self._pending: dict[tuple[str, str], _Pending] = {}
 
     def add(self, rows: pa.RecordBatch) -> list[dict[str, object]]:
@@ -92,7 +94,7 @@ class _Writer:
             pending = self._pending.setdefault(place, _Pending())
             pending.parts.append(part)
             pending.size += part.nbytes
-            if pending.size >= MAX_FILE_BYTES:
+            if pending.size >= self._max_file_bytes:
                 full.append(self._write(place))
         return full
 

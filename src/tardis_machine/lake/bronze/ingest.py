@@ -9,7 +9,7 @@ from tardis_machine.buses.settings import BusSettings
 from tardis_machine.lake.bronze.checkpoints import BusNote, find_checkpoint
 from tardis_machine.lake.bronze.commits import Commits
 from tardis_machine.lake.bronze.files import file_form
-from tardis_machine.lake.bronze.rows import ENVELOPE, ROWS
+from tardis_machine.lake.bronze.rows import ROWS, UNIQUE
 from tardis_machine.lake.buses import bus_of
 from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.buses.kafka.cluster import Cluster
@@ -24,8 +24,6 @@ from tardis_machine.lake.tables.bronze import EVENTS
 QUERY = "ingest"
 PAGES = "pages"
 """Folder in a checkpoint for what was fetched and is not written yet."""
-UNIQUE = ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", ENVELOPE)
-"""Columns of nearly unique values: Parquet would build a dictionary and then discard it."""
 
 
 def stream_bronze(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.bronze.headers import bronze_columns
@@ -12,6 +11,8 @@ from tardis_machine.lake.spark.schemas import spark_schema
 from tardis_machine.lake.tables.bronze import BUS_COLUMNS, EVENTS
 
 ENVELOPE = "envelope"
+UNIQUE = ("position", "event_ts", "local_ts", "ingest_ts", "bus_ts", ENVELOPE)
+"""Columns of nearly unique values: Parquet would build a dictionary and then discard it."""
 _BUS_NAMES = tuple(column.name for column in BUS_COLUMNS)
 
 
@@ -33,8 +34,3 @@ def bronze_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 ROWS = RowForm(spark_schema(EVENTS), bronze_batches)
 """Rows of `bronze.events`."""
-
-
-def bronze_events(records: DataFrame) -> DataFrame:
-    """Return rows of `bronze.events` for records of a bus."""
-    return records.mapInArrow(bronze_batches, ROWS.schema)

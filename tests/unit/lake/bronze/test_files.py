@@ -10,7 +10,6 @@ from deltalake import DeltaTable
 from tardis_machine.bronze.encode import Encoder
 from tardis_machine.bronze.series import Origin
 from tardis_machine.lake.arrow import arrow_schema
-from tardis_machine.lake.bronze import files
 from tardis_machine.lake.bronze.commits import Commits
 from tardis_machine.lake.bronze.files import write_files
 from tardis_machine.lake.bronze.rows import bronze_batch
@@ -97,9 +96,9 @@ def test_log_has_the_times_of_a_file(query: Query) -> None:
     assert known_times(path, "local_ts", [Times(0, NOON_US + 10_000)], **only_trades)
 
 
-def test_file_has_no_more_than_its_size(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 1)
-    found = written(query.path, records(0), records(1))
+def test_file_has_no_more_than_its_size(query: Query) -> None:
+    batches = iter([records(0), records(1)])
+    found = [row for batch in write_files(str(query.path), batches, 1) for row in batch.to_pylist()]
     assert [each["rows"] for each in found] == [1] * 6
 
 

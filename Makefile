@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# What compiled modules are built from.
+COMPILED := hatch_build.py $(shell find src -name '*.pyx' -o -name '*.pxd')
 # Extra arguments for pytest: make test PYTEST="-k settings", one process: PYTEST="-n 0 -k settings"
 PYTEST ?=
 # Processes that run the tests. Most tests wait for servers, so there are more than cores.
@@ -17,7 +19,7 @@ help:  ## list the targets
 
 setup: $(INSTALLED)  ## create .venv with the locked dependencies and this package
 
-$(INSTALLED): requirements.lock pyproject.toml scripts/bootstrap.py
+$(INSTALLED): requirements.lock pyproject.toml scripts/bootstrap.py $(COMPILED)
 	@$(PYTHON) scripts/bootstrap.py
 	@touch $@
 
@@ -62,4 +64,5 @@ lock: setup  ## renew requirements.lock within the bounds of pyproject.toml
 	$(BIN)/python scripts/lock.py
 
 clean:  ## remove the environment and every cache
-	rm -rf .venv .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src -name '*.so' -delete
+	rm -rf build .venv .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

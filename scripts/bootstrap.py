@@ -28,6 +28,8 @@ def main() -> None:
     run(*install, "--require-hashes", "-r", "requirements.lock")
     # The build backend is one of the locked packages, so nothing unlocked is fetched here.
     run(*install, "--no-deps", "--no-build-isolation", "--editable", ".")
+    # An install that is up to date builds nothing, though a compiled module may be stale or gone.
+    run(str(BIN / "python"), "hatch_build.py")
 
 
 def working_uv(command: str) -> str | None:

@@ -34,7 +34,7 @@ LONG_READERS = (
     *("test_kinesis.py", "test_nats.py"),
     *("test_comparison.py", "test_live_to_silver.py", "test_rebuild.py"),
 )
-SLOW_FOLDERS = ("integration", "e2e", "compat")
+SLOW_FOLDERS = ("integration", "e2e", "compat", "property")
 FIRST_WORKER = "gw0"
 GROUPS = pytest.StashKey[Path]()
 

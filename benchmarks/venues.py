@@ -21,7 +21,7 @@ from tardis_machine.exchanges.tags import AnnouncedTag
 from tardis_machine.exchanges.versions import format_at
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
-from tests.golden.cases import NOW_US, golden_files, new_normalizer, read_steps, recorded_us
+from tests.golden.cases import NOW_US, connections, golden_files, new_normalizer, recorded_us
 
 MESSAGES = 20_000
 """About as many are mapped per run of an exchange."""
@@ -53,19 +53,6 @@ class Cost:
             f"{self.exchange:26} {self.message_bytes:7} {self.round_trip_us:10.2f} "
             f"{self.map_us:7.2f} {self.write_us:8.2f} {self.round_trips:11.2f}  {note}"
         ).rstrip()
-
-
-def connections(exchange: Exchange) -> list[list[bytes]]:
-    """Return the lines of the golden files by connection."""
-    found: list[list[bytes]] = []
-    for path in golden_files(exchange.id):
-        found.append([])
-        for step in read_steps(path):
-            if step.line:
-                found[-1].append(step.line)
-            else:
-                found.append([])
-    return [lines for lines in found if lines]
 
 
 def best_us(run: Callable[[], object], count: int) -> float:
@@ -107,7 +94,7 @@ def mapped(exchange: Exchange, repeated: Iterable[list[list[bytes]]]) -> list[li
 
 def measure(exchange: Exchange) -> Cost:
     """Measure an exchange."""
-    known = connections(exchange)
+    known = [*chain(*map(connections, golden_files(exchange.id)))]
     repeats = max(1, MESSAGES // sum(map(len, known)))
     repeated = [chunks(lines, often(exchange, lines), repeats) for lines in known]
     messages = [line[MESSAGE_START:] for chunk in chain(*repeated) for line in chunk]

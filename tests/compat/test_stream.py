@@ -3,7 +3,9 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.compat.conftest import Client
 from tests.contract.live_venues import BITMEX, LiveVenue, okx_venue
 from tests.servers.exchanges import Exchanges, VenueSocket, running_exchanges, until
+from tests.soak.stalled import ask, head
 
 PATH = "/ws-stream-normalized"
 TRADES = {"exchange": "bitmex", "symbols": ["XBTUSD"], "dataTypes": ["trade"]}
@@ -149,6 +152,36 @@ async def test_feed_is_counted(client: Client, exchanges: Exchanges) -> None:
     assert 'tardis_machine_server_active_streams{route="/ws-stream-normalized"} 1.0' in metrics
 
 
+class TestSmallBudget:
+    """A server that keeps little for clients of live streams."""
+
+    @pytest.fixture
+    def server_options(self, exchanges: Exchanges) -> dict[str, Any]:
+        return {"exchange_gateway": exchanges.gateway, "stream_queue_max_bytes": 2_000_000}
+
+    async def test_client_that_reads_nothing_is_let_go_and_counted_at_once(
+        self, client: Client, exchanges: Exchanges
+    ) -> None:
+        target = f"{PATH}?options={quote(json.dumps([TRADES]))}"
+        port = int(client.machine.ws_url.rpartition(":")[2])
+        peer, status = await ask(port, head(target, upgrade=True))
+        try:
+            assert status == "101"
+            socket = await exchanges.socket(1)
+            dropped = f'tardis_machine_server_slow_clients_total{{route="{PATH}"}} 1.0'
+            async with asyncio.timeout(60):
+                # Nobody asks the exchange for it any more, although it is still connected.
+                while not socket.is_gone:
+                    # The kernel takes megabytes, and the server passes them on meanwhile.
+                    with suppress(ConnectionError):
+                        await socket.send_compact(*[BITMEX.trade("XBTUSD")] * 100)
+                    await asyncio.sleep(0.01)
+                while dropped not in (await client.get("/metrics"))[2]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        finally:
+            peer.close()
+
+
 async def lose_trades_of(
     venue: LiveVenue, client: Client, exchanges: Exchanges, book_url: str
 ) -> tuple[Stream, Any]:
@@ -177,5 +210,5 @@ async def test_lost_socket_leaves_the_books_of_others_alone(
     venue = okx_venue("okex", "BTC-USDT", "ETH-USDT")
     stream, books = await lose_trades_of(venue, client, exchanges, "v5/public")
     await books.send_compact(venue.update("BTC-USDT", 100, 101))
-    quote = await stream.next()
-    assert (quote["name"], quote["bids"]) == ("quote", [{"price": 101, "amount": 1}])
+    record = await stream.next()
+    assert (record["name"], record["bids"]) == ("quote", [{"price": 101, "amount": 1}])

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from tardis_machine.computed.books import new_book
 from tardis_machine.computed.combine import Merger, local_keys
 from tardis_machine.computed.grouping import decimal_places
-from tardis_machine.computed.order_book import CrossedRemoval, OrderBook
+from tardis_machine.computed.order_book import CrossedRemoval
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.exchanges.filters import (
     accepted_symbols,
@@ -146,7 +147,7 @@ def combine(streams: list[list[dict[str, str]]]) -> list[str]:
 def order_book(options: dict[str, bool], updates: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Show the book after each update."""
     removals: list[CrossedRemoval] = []
-    book = OrderBook(
+    book = new_book(
         removes_crossed_levels=options["removeCrossedLevels"], on_removal=removals.append
     )
     for update in updates:

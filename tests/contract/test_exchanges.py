@@ -37,6 +37,7 @@ from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import us_text
 from tests.golden.cases import (
     NOW_US,
+    connections,
     golden_files,
     map_steps,
     new_normalizer,
@@ -78,17 +79,6 @@ def rewritten(line: bytes) -> bytes:
 def line_at(at_us: int, message: bytes) -> bytes:
     """Record a message at a time."""
     return f"{us_text(at_us)[:LOCAL_DIGITS]}0Z ".encode() + message
-
-
-def connections(path: Path) -> list[list[bytes]]:
-    """Return the lines of a golden file by connection."""
-    found: list[list[bytes]] = [[]]
-    for step in read_steps(path):
-        if step.line:
-            found[-1].append(step.line)
-        else:
-            found.append([])
-    return [lines for lines in found if lines]
 
 
 def comparable(feed: Feed, filters: Iterable[Filter]) -> tuple[Filter, ...]:

@@ -16,7 +16,7 @@ from tardis_machine.exchanges.feeds import BookSequence
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.versions import feed_of, venue_of
 from tardis_machine.model.control import Disconnect, FeedError
-from tardis_machine.model.records import BookChange, Record, Trade
+from tardis_machine.model.records import BookChange, Record, Trade, decoded
 from tardis_machine.model.requests import StreamRequest
 from tardis_machine.session.live.plan import plan_stream
 from tardis_machine.session.live.stream import LiveClient
@@ -58,7 +58,7 @@ class Watcher:
 
     async def watch(self, client: LiveClient) -> None:
         async for ready in client.chunks():
-            self.records += [record for chunk in ready for record in chunk.records]
+            self.records += [decoded(record) for chunk in ready for record in chunk.records]
 
     def of(self, kind: type[Record]) -> list[Any]:
         return [record for record in self.records if type(record) is kind]

@@ -22,7 +22,7 @@ from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.spec import Exchange
 from tardis_machine.exchanges.versions import make_normalizer
 from tardis_machine.model.ndjson import encode_lines
-from tardis_machine.model.records import Record
+from tardis_machine.model.records import Record, decoded
 from tardis_machine.model.time import parse_us
 
 FOLDER = Path(__file__).parent
@@ -53,6 +53,17 @@ def read_steps(path: Path) -> list[Step]:
     return steps
 
 
+def connections(path: Path) -> list[list[bytes]]:
+    """Return the lines of a file by connection."""
+    found: list[list[bytes]] = [[]]
+    for step in read_steps(path):
+        if step.line:
+            found[-1].append(step.line)
+        else:
+            found.append([])
+    return [lines for lines in found if lines]
+
+
 def recorded_us(line: bytes) -> int:
     """Return when a line was recorded."""
     return parse_us(line[:LOCAL_DIGITS].decode() + "Z")
@@ -74,7 +85,8 @@ def map_steps(exchange: Exchange, lines: list[bytes]) -> Iterator[list[bytes]]:
         else:
             normalizer = normalizer or new_normalizer(exchange, line)
             normalizer.map_lines([line], records.append)
-        yield encode_lines(records).splitlines()
+        # Levels that stay text have the digits of the venue: what is compared are numbers.
+        yield encode_lines([decoded(record) for record in records]).splitlines()
 
 
 def _rewrite(path: Path) -> None:

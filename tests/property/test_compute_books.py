@@ -8,15 +8,25 @@ from itertools import groupby
 from operator import add
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tardis_machine.computed.book_snapshots import BookSnapshots
+from tardis_machine.computed.books import new_book, new_side
+from tardis_machine.computed.compiled_book_snapshots import CompiledBookSnapshots
+from tardis_machine.computed.compiled_order_book import CompiledBookSide
 from tardis_machine.computed.grouping import GroupedPrices
-from tardis_machine.computed.order_book import BookSide, OrderBook
+from tardis_machine.computed.order_book import BookSide
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.computed.price_groups import PriceGroups
 from tardis_machine.model.data_types import BookSnapshotSpec
-from tardis_machine.model.records import BookChange, BookLevel, EncodedBookSnapshot
+from tardis_machine.model.ndjson import encode_lines
+from tardis_machine.model.records import (
+    BookChange,
+    BookLevel,
+    EncodedBookChange,
+    EncodedBookSnapshot,
+)
 from tardis_machine.model.time import ms_text, us_text
 
 START_MS = 1_709_251_200_000
@@ -164,8 +174,8 @@ def as_pairs(levels) -> list[Pair]:
 
 @given(timed_changes, st.booleans(), st.integers(0, 12))
 def test_book_equals_a_dictionary_book(steps, removes_crossed_levels, text_depth) -> None:
-    book = OrderBook(removes_crossed_levels=removes_crossed_levels, text_depth=text_depth)
-    plain = OrderBook(removes_crossed_levels=removes_crossed_levels)
+    book = new_book(removes_crossed_levels=removes_crossed_levels, text_depth=text_depth)
+    plain = new_book(removes_crossed_levels=removes_crossed_levels)
     naive = NaiveBook(removes_crossed_levels)
     for change, _ in book_changes(steps):
         before = as_pairs(book.bids), as_pairs(book.asks)
@@ -179,6 +189,37 @@ def test_book_equals_a_dictionary_book(steps, removes_crossed_levels, text_depth
         for depth in (text_depth, 1, 20):
             assert book.bids.text(depth) == plain.bids.text(depth)
             assert book.asks.text(depth) == plain.asks.text(depth)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), near_levels), max_size=40),
+    st.booleans(),
+    st.integers(0, 12),
+    st.lists(st.integers(0, 14), min_size=1, max_size=3),
+)
+def test_compiled_side_equals_the_one_in_python(steps, is_bid, text_depth, depths) -> None:
+    sides = [kind(is_bid=is_bid, text_depth=text_depth) for kind in (BookSide, CompiledBookSide)]
+    for number, pairs in steps:
+        for side in sides:
+            if number == 0:
+                side.load([BookLevel(*pair) for pair in pairs])
+            elif number == 1 and len(side):
+                side.remove_best()
+            else:
+                side.apply([BookLevel(*pair) for pair in pairs])
+        expected, found = (seen(side, depths) for side in sides)
+        assert found == expected
+
+
+def seen(side: BookSide, depths: Sequence[int]) -> tuple[object, ...]:
+    """Ask a side everything."""
+    return (
+        *(side.text(depth) for depth in depths),
+        *(side.top(depth) for depth in depths),
+        *(side.index(float(price)) for price in range(-111, 112)),
+        *(side.key(index) for index in range(len(side))),
+        *(side.levels, [*side], len(side), side.best, side.changed_depth, side.changed_keys()),
+    )
 
 
 def runs(levels, prices: GroupedPrices, depth: int) -> list[Pair]:
@@ -201,7 +242,7 @@ tenths = st.integers(0, 5).map(lambda tenth: tenth / 10)
     st.sampled_from([0.05, 0.1, 0.02, 0]),
 )
 def test_groups_kept_up_to_date_equal_those_made_anew(changes, is_bid, depth, step) -> None:
-    side = BookSide(is_bid=is_bid)
+    side = new_side(is_bid=is_bid)
     groups = PriceGroups(side, GroupedPrices(step, is_bid=is_bid), depth)
     for number, levels in enumerate(changes):
         (side.load if number % 11 == 0 else side.apply)(levels)
@@ -221,6 +262,44 @@ def test_snapshots_equal_a_step_by_step_version(steps, requested) -> None:
         records = computables.triggered_by(change)
         assert [emitted(record) for record in records] == expected
         assert {record.local_timestamp for record in records} <= {change.local_timestamp}
+
+
+intervals = st.sampled_from([0, 0, 100, 1000, 0.5, 1.5])
+plain_specs = st.builds(
+    BookSnapshotSpec,
+    st.sampled_from([1, 2, 5, 30]),
+    intervals,
+    st.none(),
+    st.uuids().map(str),
+    st.booleans(),
+)
+
+
+AT_THE_END_OF_AN_INTERVAL = [
+    (0, True, [(99.0, 1.0)], []),
+    (40, False, [(99.0, 2.0)], []),
+    (60, False, [(99.0, 0.5)], []),
+    (1, False, [], []),
+]
+
+
+@given(timed_changes, st.lists(plain_specs, min_size=1, max_size=4), st.booleans(), st.booleans())
+@example(AT_THE_END_OF_AN_INTERVAL, [BookSnapshotSpec(2, 100, None, "periodic")], True, False)
+def test_compiled_snapshots_equal_those_in_python(steps, requested, trim_levels, is_text) -> None:
+    expected, found = [], []
+    python = BookSnapshots(requested, trim_levels=trim_levels)
+    compiled = CompiledBookSnapshots(requested, trim_levels=trim_levels)
+    for change, _ in book_changes(steps):
+        given_change = as_text(change) if is_text else change
+        python.apply(given_change, expected)
+        compiled.apply(given_change, found)
+        assert encode_lines(found) == encode_lines(expected)
+
+
+def as_text(change: BookChange) -> EncodedBookChange:
+    fields = {name: getattr(change, name) for name in BookChange.__struct_fields__}
+    bids, asks = (msgspec.Raw(msgspec.json.encode(fields.pop(name))) for name in ("bids", "asks"))
+    return EncodedBookChange(**fields, bid_text=bids, ask_text=asks)
 
 
 def emitted(record) -> tuple[object, ...]:

@@ -1,8 +1,11 @@
 """Messages of any shape give records, a typed error or nothing, whatever the venue.
 
 Every exchange with mappers is under this test; what is changed are messages of its golden files.
+What they give is the same whether compiled code reads them and levels stay text, or msgspec decodes
+them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain
@@ -25,6 +28,7 @@ from tardis_machine.sources.live.errors import ExchangeError
 from tardis_machine.sources.live.receiver import Receiver
 from tests.golden.cases import NOW_US, golden_files, new_normalizer, read_steps, recorded_us
 from tests.property.mutations import mutated
+from tests.typed_levels import typed_mappers, typed_normalizer
 
 MAPPED = [exchange for exchange in REGISTRY.values() if exchange.has_mappers]
 RENEWED_AFTER = 50
@@ -59,6 +63,7 @@ class Fuzz:
         line = self._random.choice(self._lines)
         exchange = self._exchange
         self._normalizer: Normalizer = new_normalizer(exchange, line)
+        self._typed = typed_normalizer(exchange, line, typed_mappers(exchange, line))
         filters = replay_filters(
             exchange, exchange.data_types, ["BTC-USD"], recorded_us(line), NOW_US
         )
@@ -85,9 +90,12 @@ class Fuzz:
             raise AssertionError(f"{self._exchange.id} {step.__name__}: {given!r:.2000}") from error
 
     def _map(self, line: bytes) -> list[Record]:
-        records: list[Record] = []
-        self._normalizer.map_lines([line], records.append)
-        encode_lines(records)
+        records, error = mapped(self._normalizer, line)
+        typed, typed_error = mapped(self._typed, line)
+        assert values_of(records) == values_of(typed)
+        assert str(error) == str(typed_error)
+        if error is not None:
+            raise error
         return records
 
     def _receive(self, message: bytes) -> list[Record]:
@@ -96,6 +104,21 @@ class Fuzz:
             assert self._feed is not None
             self._feed.answer(message)
         return self._receiver.take_records()
+
+
+def mapped(normalizer: Normalizer, line: bytes) -> tuple[list[Record], MappingError | None]:
+    """Return what a line gives before its error."""
+    records: list[Record] = []
+    try:
+        normalizer.map_lines([line], records.append)
+    except MappingError as error:
+        return records, error
+    return records, None
+
+
+def values_of(records: list[Record]) -> list[Any]:
+    """Return records as clients read them, with every number as a double."""
+    return [json.loads(line, parse_int=float) for line in encode_lines(records).splitlines()]
 
 
 def check(exchange: Exchange, mutations: int) -> None:

@@ -172,7 +172,12 @@ COMMANDS = (
         "demo",
         _JOB_MODULES,
     ),
-    Command("version", "Print the version.", "commands.CommandSettings", "version"),
+    Command(
+        "version",
+        "Print the version, and whether compiled code runs.",
+        "commands.CommandSettings",
+        "version",
+    ),
 )
 
 DEFAULT_COMMAND = COMMANDS[0]

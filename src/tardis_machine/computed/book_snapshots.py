@@ -11,15 +11,18 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Raw
 
+from tardis_machine.computed.books import new_book
 from tardis_machine.computed.grouping import GroupedPrices
 from tardis_machine.computed.intervals import MS_CHARS, Intervals
 from tardis_machine.computed.order_book import UNCHANGED, BookSide, OrderBook
 from tardis_machine.computed.price_groups import PriceGroups
+from tardis_machine.model.compiled import compiled_module
 from tardis_machine.model.data_types import BookSnapshotSpec
 from tardis_machine.model.records import AnyBookChange, BookLevel, EncodedBookSnapshot, Record
 
 _encode = msgspec.json.Encoder().encode
 _NO_LEVEL = Raw(b"{}")
+_compiled = compiled_module("tardis_machine.computed.compiled_book_snapshots")
 
 
 class BookSnapshots:
@@ -34,7 +37,7 @@ class BookSnapshots:
 
     def __init__(self, specs: Sequence[BookSnapshotSpec], *, trim_levels: bool = False) -> None:
         books = {
-            removes: OrderBook(removes_crossed_levels=removes, text_depth=_text_depth(specs))
+            removes: new_book(removes_crossed_levels=removes, text_depth=_text_depth(specs))
             for removes in {spec.removes_crossed_levels for spec in specs}
         }
         self._books = tuple(books.values())
@@ -54,6 +57,14 @@ class BookSnapshots:
             book.apply(change)
         for snapshot in self._snapshots:
             snapshot.emit(change, out)
+
+
+def new_snapshots(specs: Sequence[BookSnapshotSpec], *, trim_levels: bool = False) -> BookSnapshots:
+    """Make the snapshots of one symbol, compiled ones where those can do what is requested."""
+    is_grouped = any(spec.grouping is not None for spec in specs)
+    kind = BookSnapshots if is_grouped or _compiled is None else _compiled.CompiledBookSnapshots
+    made: BookSnapshots = kind(specs, trim_levels=trim_levels)
+    return made
 
 
 def _text_depth(specs: Sequence[BookSnapshotSpec]) -> int:

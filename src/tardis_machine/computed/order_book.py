@@ -33,8 +33,8 @@ class BookSide:
     """The levels of one side, best last, and the JSON text of the best of them."""
 
     __slots__ = (
-        *("_changes", "_sign", "_text_depth", "_texts"),
-        *("changed_depth", "keys", "levels"),
+        *("_changes", "_keys", "_sign", "_text_depth", "_texts"),
+        *("changed_depth", "levels"),
     )
 
     def __init__(self, *, is_bid: bool, text_depth: int = 0) -> None:
@@ -42,8 +42,8 @@ class BookSide:
         """All levels, best last; for reading only."""
         self.changed_depth = UNCHANGED
         """Smallest depth, counted from the best level as 0, that the last change touched."""
-        self.keys: list[float] = []
-        """The price of each level, that of an ask negated: both sides sort upwards. Only read."""
+        # The price of each level, that of an ask negated: both sides sort upwards.
+        self._keys: list[float] = []
         self._sign = 1.0 if is_bid else -1.0
         self._changes: Sequence[BookLevel] = ()
         self._text_depth = text_depth
@@ -65,6 +65,14 @@ class BookSide:
     def top(self, depth: int) -> list[BookLevel]:
         """Return at most `depth` levels, best first."""
         return self.levels[: -depth - 1 : -1]
+
+    def key(self, index: int) -> float:
+        """Return the price of a level, that of an ask negated."""
+        return self._keys[index]
+
+    def index(self, key: float) -> int:
+        """Return the place of the first level that is not worse than a key."""
+        return bisect_left(self._keys, key)
 
     def changed_keys(self) -> tuple[float, float]:
         """Return the worst and the best key that the last change may have touched."""
@@ -98,15 +106,15 @@ class BookSide:
                 by_key.pop(level.price * sign, None)
             else:
                 by_key[level.price * sign] = level
-        self.keys = sorted(by_key)
-        self.levels = [by_key[key] for key in self.keys]
+        self._keys = sorted(by_key)
+        self.levels = [by_key[key] for key in self._keys]
         self._texts.clear()
         self._changes = ()
         self.changed_depth = 0
 
     def apply(self, changes: Sequence[BookLevel]) -> None:
         """Set the amounts of some levels, in order; amount 0 removes a level."""
-        keys, levels, texts, sign = self.keys, self.levels, self._texts, self._sign
+        keys, levels, texts, sign = self._keys, self.levels, self._texts, self._sign
         changed_depth = UNCHANGED
         for level in changes:
             amount = level.amount
@@ -138,7 +146,7 @@ class BookSide:
 
     def remove_best(self) -> None:
         """Drop the best level."""
-        del self.keys[-1], self.levels[-1], self._texts[:1]
+        del self._keys[-1], self.levels[-1], self._texts[:1]
         self._changes = ()
         self.changed_depth = 0
 
@@ -190,8 +198,8 @@ class OrderBook:
             self._remove_crossed(change)
 
     def _is_crossed(self) -> bool:
-        bids, asks = self.bids.keys, self.asks.keys
-        return bool(bids and asks) and bids[-1] >= -asks[-1]
+        bid, ask = self.bids.best, self.asks.best
+        return bid is not None and ask is not None and bid.price >= ask.price
 
     def _remove_crossed(self, change: AnyBookChange) -> None:
         """Drop best levels of the side that this change shows to be stale, until none cross."""

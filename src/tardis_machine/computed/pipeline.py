@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TypeVar
 
-from tardis_machine.computed.book_snapshots import BookSnapshots
+from tardis_machine.computed.book_snapshots import BookSnapshots, new_snapshots
 from tardis_machine.computed.trade_bars import TradeBars
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.data_types import BookSnapshotSpec, ComputedSpec, TradeBarSpec
@@ -30,14 +30,14 @@ class Computables:
         snapshot_specs = [spec for spec in specs if isinstance(spec, BookSnapshotSpec)]
         bar_specs = [spec for spec in specs if isinstance(spec, TradeBarSpec)]
 
-        def new_snapshots() -> BookSnapshots:
-            return BookSnapshots(snapshot_specs, trim_levels=trim_levels)
+        def new_state() -> BookSnapshots:
+            return new_snapshots(snapshot_specs, trim_levels=trim_levels)
 
         def new_bars() -> TradeBars:
             return TradeBars(bar_specs)
 
         self._has_snapshots, self._has_bars = bool(snapshot_specs), bool(bar_specs)
-        self._snapshots = _per_symbol(new_snapshots)
+        self._snapshots = _per_symbol(new_state)
         self._bars = _per_symbol(new_bars)
 
     def apply(self, records: Iterable[Record]) -> list[Record]:

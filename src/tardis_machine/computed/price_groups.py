@@ -65,7 +65,7 @@ class PriceGroups:
         groups = self._groups
         first, last = self._touched(*self._side.changed_keys())
         self._groups = groups[:first]
-        self._fill(self._index(groups[last].best_key) + 1 if last < len(groups) else 0)
+        self._fill(self._side.index(groups[last].best_key) + 1 if last < len(groups) else 0)
         self._groups += groups[last : last + self._depth - len(self._groups)]
         self._fill(0)
         self._find_reach()
@@ -77,11 +77,11 @@ class PriceGroups:
         first = bisect_left(groups, -best, key=lambda group: -group.worst_key)
         last = bisect_right(groups, -worst, key=lambda group: -group.best_key)
         if first:
-            behind = self._index(groups[first - 1].worst_key) - 1
+            behind = self._side.index(groups[first - 1].worst_key) - 1
             if behind >= 0 and self._prices[levels[behind].price] == groups[first - 1].price:
                 first -= 1
         if last < len(groups):
-            before = self._index(groups[last].best_key) + 1
+            before = self._side.index(groups[last].best_key) + 1
             if before < len(levels) and self._prices[levels[before].price] == groups[last].price:
                 last += 1
         return first, last
@@ -89,23 +89,20 @@ class PriceGroups:
     def _fill(self, start: int) -> None:
         """Add groups of the levels that follow, down to the one at index `start`."""
         groups, side, prices = self._groups, self._side, self._prices
-        levels, keys = side.levels, side.keys
-        end = self._index(groups[-1].worst_key) if groups else len(keys)
+        levels, key = side.levels, side.key
+        end = side.index(groups[-1].worst_key) if groups else len(levels)
         while end > start and len(groups) < self._depth:
             level = levels[end - 1]
-            best_key, price, amount = keys[end - 1], prices[level.price], level.amount
+            best_key, price, amount = key(end - 1), prices[level.price], level.amount
             end -= 1
             while end > start and prices[levels[end - 1].price] == price:
                 end -= 1
                 amount += levels[end].amount
-            groups.append(Group(price, _encode(BookLevel(price, amount)), best_key, keys[end]))
+            groups.append(Group(price, _encode(BookLevel(price, amount)), best_key, key(end)))
 
     def _find_reach(self) -> None:
         """Note from which depth on changes cannot be seen."""
-        keys, groups = self._side.keys, self._groups
-        count = len(keys) - self._index(groups[-1].worst_key) if groups else 0
+        side, groups = self._side, self._groups
+        count = len(side) - side.index(groups[-1].worst_key) if groups else 0
         # A level that is inserted right behind the last group may belong to it.
         self._reach = count + 1 if self._depth else 0
-
-    def _index(self, key: float) -> int:
-        return bisect_left(self._side.keys, key)

@@ -1,25 +1,28 @@
 """Levels that stay text: `[["61000.5","2"],…]` of a venue becomes the JSON of a book change.
 
-A long side is rewritten without reading its numbers, which costs about half of reading them, making
+A side is rewritten without reading its numbers, which costs a fraction of reading them, making
 levels and writing those. What a client gets is the same by value; the digits are the venue's own.
 
-Every text is checked: it must be pairs of plain decimals, and valid JSON once it is rewritten.
-Whatever is not (an exponent, a blank, a third entry) is decoded to numbers, as short messages are.
+Compiled code does it while it decodes a message (`compiled_level_texts.pyx`) and checks every byte:
+what is not plain decimals where they are expected is decoded to numbers. Without compiled code
+everything is.
 """
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, Protocol
+from collections.abc import Container, Mapping, Sequence
+from functools import cached_property
+from types import NoneType
+from typing import Any, Protocol, TypeAlias, get_args, get_origin
 
 import msgspec
-from msgspec import Raw
+from msgspec import NODEFAULT, Raw, Struct
 
+from tardis_machine.exchanges.decoding.messages import Decode, LevelForm, faster_decoder
 from tardis_machine.model.records import BookLevel
 
-LONG_BYTES = 600
-"""From this length of a message on, rewriting its levels is cheaper than reading them."""
-
 NO_LEVELS = Raw(b"[]")
+
+TextSides: TypeAlias = tuple[Raw, Raw]
+"""Bids and asks, rewritten."""
 
 
 class Pair(Protocol):
@@ -34,36 +37,7 @@ class Pair(Protocol):
         """Return its amount."""
 
 
-_NUMBERS = b"0123456789."
-_PAIR = b'["",""]'
-
-
-_decode_raw = msgspec.json.Decoder(Raw).decode
-"""Finds numbers that JSON does not have: 1.2.3, 007, .5 and none at all."""
-
-
-def level_text(pairs: Raw) -> Raw | None:
-    """Rewrite one side of a book change; None when it is not pairs of decimals."""
-    text = bytes(pairs)
-    if text == b"[]":
-        return pairs
-    shape = text.translate(None, _NUMBERS)
-    if shape != _shape_of_pairs(len(shape)):
-        return None
-    levels = text[3:-3].replace(b'"],["', b'},{"price":').replace(b'","', b',"amount":')
-    try:
-        return _decode_raw(b'[{"price":%b}]' % levels)
-    except msgspec.DecodeError:
-        return None
-
-
 _decode_levels = msgspec.json.Decoder(list[BookLevel]).decode
-
-
-@lru_cache(maxsize=4096)
-def _shape_of_pairs(length: int) -> bytes:
-    """Return an array of pairs without their numbers that has this length, if there is one."""
-    return b"[%b]" % b",".join([_PAIR] * (length // (len(_PAIR) + 1)))
 
 
 def levels_of(side: Sequence[Pair] | Raw) -> Sequence[Pair]:
@@ -71,52 +45,74 @@ def levels_of(side: Sequence[Pair] | Raw) -> Sequence[Pair]:
     return _decode_levels(side) if isinstance(side, Raw) else side
 
 
+def has_levels(side: Sequence[Pair] | Raw) -> bool:
+    """Say whether a side in either form has a level."""
+    return side != NO_LEVELS if isinstance(side, Raw) else bool(side)
+
+
 class TextLevels:
-    """Decodes messages whose levels are pairs of text; stands where handlers name a struct.
+    """Decodes messages whose levels stay text; stands where handlers name a struct.
+
+    A message is decoded to a struct like the one of numbers, but its sides are texts: `book_change`
+    takes either. `pair_levels`, `action_levels` and `side_changes` make one.
 
     Args:
-        typed: The struct of a message with its levels as numbers.
-        text: The same with `msgspec.Raw` for the two sides. They are rewritten in place.
-        holder: Returns the part of a text message that has the sides.
-        bids: Name of its field with the bids.
-        asks: Name of its field with the asks.
-        long_bytes: Shorter messages are decoded to the typed struct.
+        struct: The struct of a message with its levels as numbers.
+        holder: Path to the part of it that has the levels, `params.data`; the message without one.
+            Where it leads through a list, every item has such a part. A part may be None.
+        levels: The fields with levels there, and how those are written.
     """
 
-    def __init__(
-        self,
-        typed: Any,
-        text: Any,
-        holder: Callable[[Any], Any],
-        *,
-        bids: str,
-        asks: str,
-        long_bytes: int = LONG_BYTES,
-    ) -> None:
-        self.decode_typed = msgspec.json.Decoder(typed, strict=False).decode
-        """Decodes a message of any length to numbers."""
-        self._decode_text = msgspec.json.Decoder(text, strict=False).decode
-        self._holder = holder
-        self._sides = bids, asks
-        self._long_bytes = long_bytes
+    def __init__(self, struct: type[Struct], holder: str, levels: Mapping[str, LevelForm]) -> None:
+        self.struct = struct
+        self._path = tuple(holder.split(".")) if holder else ()
+        self._levels = levels
 
-    def decoder(self) -> Callable[[bytes], Any]:
-        """Return what decodes short messages to the typed struct, long ones to the text struct."""
-        decode_typed, decode_long = self.decode_typed, self._decode_long
-        long_bytes = self._long_bytes
+    @cached_property
+    def decode(self) -> Decode:
+        """Decode a message, with its levels as text where compiled code can rewrite them."""
+        to_numbers = msgspec.json.Decoder(self.struct, strict=False).decode
+        text_struct = _with_texts(self.struct, self._path, self._levels)
+        return faster_decoder(text_struct, to_numbers, self._path, self._levels)
 
-        def decode(message: bytes) -> Any:
-            # Nothing else for short messages: this runs for every one of them.
-            return decode_typed(message) if len(message) < long_bytes else decode_long(message)
 
-        return decode
+def pair_levels(struct: type[Struct], holder: str = "", *, bids: str, asks: str) -> TextLevels:
+    """Read messages with two sides of pairs, `[["61000.5","2"],…]`."""
+    return TextLevels(struct, holder, dict.fromkeys((bids, asks), ("pairs", b"")))
 
-    def _decode_long(self, message: bytes) -> Any:
-        decoded = self._decode_text(message)
-        holder, (bids, asks) = self._holder(decoded), self._sides
-        bid_text, ask_text = level_text(getattr(holder, bids)), level_text(getattr(holder, asks))
-        if bid_text is None or ask_text is None:
-            return self.decode_typed(message)
-        setattr(holder, bids, bid_text)
-        setattr(holder, asks, ask_text)
-        return decoded
+
+def action_levels(struct: type[Struct], holder: str = "", *, bids: str, asks: str) -> TextLevels:
+    """Read messages with two sides of actions, `[["new",61000.5,2],["delete",61001,0],…]`."""
+    return TextLevels(struct, holder, dict.fromkeys((bids, asks), ("actions", b"")))
+
+
+def side_changes(struct: type[Struct], *, changes: str, buy: str = "buy") -> TextLevels:
+    """Read messages with changes of both sides, `[["buy","61000.5","2"],…]`.
+
+    As text the field is a pair: what says `buy`, and the rest.
+    """
+    return TextLevels(struct, "", {changes: ("sides", buy.encode())})
+
+
+def _with_texts(struct: Any, path: Sequence[str], names: Container[str]) -> Any:
+    """Return a struct like another one, in which some fields of one part are JSON as received."""
+    origin, arguments = get_origin(struct) or struct, get_args(struct)
+    if origin is list:
+        return list[_with_texts(arguments[0], path, names)]  # type: ignore[misc]
+    if NoneType in arguments:
+        [kind] = set(arguments) - {NoneType}
+        return _with_texts(kind, path, names) | None
+    fields: list[tuple[str, Any, Any]] = []
+    for each in msgspec.structs.fields(struct):
+        kind, default, factory = each.type, each.default, each.default_factory
+        if path and each.name == path[0]:
+            kind = _with_texts(kind, path[1:], names)
+        elif not path and each.name in names:
+            kind = Raw
+            if not each.required:
+                default, factory = NO_LEVELS, NODEFAULT
+        options = {"default": default, "default_factory": factory, "name": each.encode_name}
+        fields.append((each.name, kind, msgspec.field(**options)))
+    return msgspec.defstruct(
+        origin.__name__, fields, gc=False, array_like=origin.__struct_config__.array_like
+    )

@@ -1,16 +1,18 @@
 """From raw lines to records, a chunk at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 import msgspec
 
+from tardis_machine.exchanges.decoding.messages import Decode, decoder_of
 from tardis_machine.exchanges.level_texts import TextLevels
 from tardis_machine.exchanges.lines import LOCAL_DIGITS, MESSAGE_START
 from tardis_machine.exchanges.spec import Emit, Mapper, WireFormat
 from tardis_machine.exchanges.tags import TagTable
+from tardis_machine.model.compiled import compiled_module
 from tardis_machine.model.errors import BookGapError, MappingError
 from tardis_machine.model.requests import Filter
 
@@ -27,7 +29,7 @@ SHAPE_ERRORS = (
 """
 
 Map: TypeAlias = Callable[[Any, str, Emit], None]
-Route: TypeAlias = tuple[Callable[[bytes], Any], Map] | tuple[()]
+Route: TypeAlias = tuple[Decode, Map] | tuple[()]
 """What decodes the messages of one tag, and what maps them; nothing when nobody reads them."""
 
 
@@ -38,6 +40,34 @@ def mapping_error(exchange: str, received: bytes, error: Exception) -> MappingEr
     return MappingError(f"Cannot map a message of {exchange}: {reason}. Received: {shown}")
 
 
+def _map_lines(
+    lines: Sequence[bytes],
+    keys: Sequence[bytes],
+    routes: Mapping[bytes, Route],
+    answer: Callable[[bytes], Route],
+    emit: Emit,
+    shape_errors: tuple[type[Exception], ...],
+    describe: Callable[[bytes, Exception], MappingError],
+) -> None:
+    """Decode and map lines in their order, as the compiled twin does."""
+    line = b""
+    try:
+        for line, key in zip(lines, keys, strict=True):
+            route = routes.get(key)
+            if route is None:
+                route = answer(line[MESSAGE_START:])
+            if route:
+                decode, map_decoded = route
+                local = str(line[:LOCAL_DIGITS], "ascii") + "Z"
+                map_decoded(decode(line[MESSAGE_START:]), local, emit)
+    except shape_errors as error:
+        raise describe(line, error) from error
+
+
+_compiled = compiled_module("tardis_machine.exchanges.compiled_normalizer")
+map_lines: Callable[..., None] = _map_lines if _compiled is None else _compiled.map_lines
+
+
 class Normalizer:
     """Maps the messages of one connection with a fixed set of mappers."""
 
@@ -45,29 +75,22 @@ class Normalizer:
         self._exchange = exchange
         self._format = wire_format
         self._mappers = mappers
-        self._decoders: dict[Any, Callable[[bytes], Any]] = {}
         self._routes: TagTable[Route] = TagTable(wire_format.tag, self._route, ())
 
-    def map_lines(self, lines: Sequence[bytes], emit: Emit) -> None:
+    def map_lines(self, lines: list[bytes], emit: Emit) -> None:
         """Emit the records of recorded lines, in order.
 
         Raises:
             MappingError: for the first line that is not the documented JSON. What came before it
                 was emitted.
         """
-        routes = self._routes.known
-        line = b""
-        try:
-            for line, key in zip(lines, self._routes.keys(lines), strict=True):
-                route = routes.get(key)
-                if route is None:
-                    route = self._routes.answer(line[MESSAGE_START:])
-                if route:
-                    decode, map_decoded = route
-                    local = line[:LOCAL_DIGITS].decode() + "Z"
-                    map_decoded(decode(line[MESSAGE_START:]), local, emit)
-        except SHAPE_ERRORS as error:
-            raise mapping_error(self._exchange, line, error) from error
+        table = self._routes
+        map_lines(
+            lines, table.keys(lines), table.known, table.answer, emit, SHAPE_ERRORS, self._describe
+        )
+
+    def _describe(self, received: bytes, error: Exception) -> MappingError:
+        return mapping_error(self._exchange, received, error)
 
     def map_message(self, message: bytes, local: str, emit: Emit) -> bytes | None:
         """Emit the records of one live message that arrived at `local`, as wire text.
@@ -88,7 +111,7 @@ class Normalizer:
         except BookGapError:
             raise
         except SHAPE_ERRORS as error:
-            raise mapping_error(self._exchange, message, error) from error
+            raise self._describe(message, error) from error
 
     def locate(self, message: bytes) -> Filter | None:
         """Return channel and symbols of a message as its tag tells them; None without a tag."""
@@ -106,23 +129,16 @@ class Normalizer:
         handlers = [handler for mapper in self._mappers if (handler := mapper.handler(tag))]
         # Only neighbours share a decoded message: records come out in the order of the mappers.
         steps = [
-            (self._decoder(struct), _in_turn([handle for _, handle in group]))
+            (_decoder(struct), _in_turn([handle for _, handle in group]))
             for struct, group in groupby(handlers, itemgetter(0))
         ]
         if len(steps) > 1:
             return bytes, _in_turn([_decoding(*step) for step in steps])
         return steps[0] if steps else ()
 
-    def _decoder(self, struct: Any) -> Callable[[bytes], Any]:
-        decoder = self._decoders.get(struct)
-        if decoder is None:
-            if isinstance(struct, TextLevels):
-                decoder = struct.decoder()
-            else:
-                # Not strict: venues write many numbers as text.
-                decoder = msgspec.json.Decoder(struct, strict=False).decode
-            self._decoders[struct] = decoder
-        return decoder
+
+def _decoder(struct: Any) -> Decode:
+    return struct.decode if isinstance(struct, TextLevels) else decoder_of(struct)
 
 
 def _in_turn(maps: Sequence[Map]) -> Map:
@@ -137,6 +153,6 @@ def _in_turn(maps: Sequence[Map]) -> Map:
     return map_in_turn
 
 
-def _decoding(decode: Callable[[bytes], Any], map_decoded: Map) -> Map:
+def _decoding(decode: Decode, map_decoded: Map) -> Map:
     """Return a function that takes a message as it was received."""
     return lambda message, local, emit: map_decoded(decode(message), local, emit)

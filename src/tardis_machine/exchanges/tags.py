@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from tardis_machine.exchanges.lines import MESSAGE_START
+from tardis_machine.model.compiled import compiled_module
 
 MAX_TAGS = 100_000
 """Distinct tags remembered; a feed with more of them is asked about anew."""
@@ -44,6 +45,15 @@ class AnnouncedTag(Tag, Protocol):
         """Return the tag that `read` gives from now on, and what it stands for."""
 
 
+def _start_keys(lines: Sequence[bytes], start: int, tag_start: int, end: bytes) -> list[bytes]:
+    """Cut messages, which begin at `start`, where the text at `tag_start` ends."""
+    return [line[start : line.find(end, tag_start)] for line in lines]
+
+
+_compiled = compiled_module("tardis_machine.exchanges.compiled_tags")
+start_keys = _start_keys if _compiled is None else _compiled.start_keys
+
+
 class StartTag:
     """The tag is a text near the start: `{"table":"trade", …`."""
 
@@ -65,8 +75,7 @@ class StartTag:
 
     def keys(self, lines: Sequence[bytes], start: int) -> list[bytes]:
         """Cut each message where its tag ends."""
-        end, tag_start = self._end, start + len(self._prefix)
-        return [line[start : line.find(end, tag_start)] for line in lines]
+        return start_keys(lines, start, start + len(self._prefix), self._end)
 
     def read(self, message: bytes) -> str | None:
         """Decode the part of the message that holds the tag."""

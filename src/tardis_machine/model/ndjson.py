@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from tardis_machine.model.compiled import compiled_module
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.records import (
     BookChange,
@@ -33,7 +34,8 @@ NormalizedRecord: TypeAlias = (
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[NormalizedRecord] = msgspec.json.Decoder(NormalizedRecord)
 
-encode_lines = _encoder.encode_lines
+_compiled = compiled_module("tardis_machine.model.compiled_ndjson")
+encode_lines = _encoder.encode_lines if _compiled is None else _compiled.line_encoder(_encoder)
 """Write records as NDJSON, one line feed after each."""
 
 decode_lines = _decoder.decode_lines

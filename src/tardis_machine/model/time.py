@@ -10,6 +10,8 @@ from functools import lru_cache
 from math import floor
 from typing import TypeAlias
 
+from tardis_machine.model.compiled import compiled_module
+
 Clock: TypeAlias = Callable[[], int]
 """Returns now in microseconds since 1970 UTC."""
 
@@ -94,7 +96,7 @@ def _second_us(text: str) -> int:
     return (days * 86_400 + seconds) * SECOND_US
 
 
-def ms_text(milliseconds: float) -> str:
+def _ms_text(milliseconds: float) -> str:
     """Write epoch milliseconds with three fractional digits; a fraction of one is cut."""
     whole = int(milliseconds)
     return _second_texts[whole // 1000] + _LAST_DIGITS[whole % 1000]
@@ -123,13 +125,18 @@ def sec_us_text(seconds: float) -> str:
     return f"{_second_texts[second]}{_THREE_DIGITS[rest]}{_LAST_DIGITS[below]}"
 
 
-def auto_text(value: float) -> str:
+def _auto_text(value: float) -> str:
     """Write an epoch number: microseconds when it is above 1e15, milliseconds otherwise."""
     if value > 1e15:
         return us_text(value)
     # `ms_text` written out: this runs for most messages.
     whole = int(value)
     return _second_texts[whole // 1000] + _LAST_DIGITS[whole % 1000]
+
+
+_compiled = compiled_module("tardis_machine.model.compiled_time")
+ms_text = _ms_text if _compiled is None else _compiled.ms_texts(_ms_text)
+auto_text = _auto_text if _compiled is None else _compiled.auto_texts(_auto_text)
 
 
 def parse_us(text: str) -> int:
@@ -145,14 +152,14 @@ def parse_us(text: str) -> int:
     return seconds * SECOND_US + int((match[7] or "")[:6].ljust(6, "0"))
 
 
-def iso_text(text: str) -> str:
+def _iso_text(text: str) -> str:
     """Cut a venue's ISO time to milliseconds."""
     if len(text) == 24 and text[19] == "." and text[-1] == "Z" and text[10] == "T":
         return text
     return ms_text(parse_us(text) // 1000)
 
 
-def iso_us_text(text: str) -> str:
+def _iso_us_text(text: str) -> str:
     """Keep a venue's ISO time with six digits.
 
     Microseconds are only read where the reference reads them: digits 23 to 25 of a text that is
@@ -161,7 +168,11 @@ def iso_us_text(text: str) -> str:
     if len(text) == 27 and text[-1] == "Z" and text[19] == ".":
         return text
     micros = text[23:26] if len(text) in (27, 28, 30, 32) else "000"
-    return f"{iso_text(text)[:23]}{micros}Z"
+    return f"{_iso_text(text)[:23]}{micros}Z"
+
+
+iso_text = _iso_text if _compiled is None else _compiled.iso_texts(_iso_text)
+iso_us_text = _iso_us_text if _compiled is None else _compiled.iso_us_texts(_iso_us_text)
 
 
 def fraction_digits(text: str) -> int:

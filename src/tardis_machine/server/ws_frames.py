@@ -4,8 +4,10 @@ One frame per message is what clients expect; one write per chunk is what makes 
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+
+from tardis_machine.model.compiled import compiled_module
 
 _FINAL_TEXT = 0x81
 _FINAL_CLOSE = 0x88
@@ -30,6 +32,17 @@ def text_frames(messages: Sequence[bytes]) -> bytes:
     parts[::2] = map(_header, map(len, messages))
     parts[1::2] = messages
     return b"".join(parts)
+
+
+def _line_frames(lines: bytes) -> bytes:
+    """Return the frames of lines, one for each; the last one ends with a newline too."""
+    messages = lines.split(b"\n")
+    messages.pop()
+    return text_frames(messages)
+
+
+_compiled = compiled_module("tardis_machine.server.compiled_ws_frames")
+line_frames: Callable[[bytes], bytes] = _line_frames if _compiled is None else _compiled.line_frames
 
 
 def close_frame(code: int, reason: str) -> bytes:

@@ -7,6 +7,7 @@ from tardis_machine.app.settings.values import read_value
 from tardis_machine.cli import main
 from tardis_machine.cli.commands import COMMANDS, Command
 from tardis_machine.cli.dispatch import find_command
+from tardis_machine.model.compiled import describe
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.version import __version__
 
@@ -15,10 +16,15 @@ pytestmark = pytest.mark.usefixtures("restored_logging")
 Captured = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("words", [["--version"], ["-v"], ["version"], ["simulate", "-v"]])
+@pytest.mark.parametrize("words", [["--version"], ["-v"], ["simulate", "-v"]])
 def test_version_is_printed_bare(words: list[str], capsys: Captured) -> None:
     assert main(words, {}) == 0
     assert capsys.readouterr().out == f"{__version__}\n"
+
+
+def test_version_command_also_says_what_runs(capsys: Captured) -> None:
+    assert main(["version"], {}) == 0
+    assert capsys.readouterr().out == f"{__version__}\nhot loops: {describe()}\n"
 
 
 def test_help_names_usage_options_and_variables(capsys: Captured) -> None:

@@ -1,10 +1,11 @@
+from tardis_machine.computed.books import new_book, new_side
 from tardis_machine.computed.order_book import UNCHANGED, BookSide, CrossedRemoval, OrderBook
 from tardis_machine.model.records import BookLevel
 from tests.unit.computed.builders import change, levels, pairs, snapshot
 
 
 def book_of(*changes, **options) -> OrderBook:
-    book = OrderBook(**options)
+    book = new_book(**options)
     for each in changes:
         book.apply(each)
     return book
@@ -112,7 +113,7 @@ def test_top_holds_at_most_the_asked_depth() -> None:
 
 
 def test_text_is_the_same_with_and_without_kept_texts() -> None:
-    kept, plain = BookSide(is_bid=False, text_depth=3), BookSide(is_bid=False)
+    kept, plain = new_side(is_bid=False, text_depth=3), new_side(is_bid=False)
     for side in (kept, plain):
         side.load(levels([(101, 1), (102, 2), (103, 3), (104, 4), (105, 5)]))
     assert kept.text(3) == plain.text(3)
@@ -127,7 +128,7 @@ def test_text_is_the_same_with_and_without_kept_texts() -> None:
 
 
 def test_text_deeper_than_the_kept_texts_is_complete() -> None:
-    side = BookSide(is_bid=True, text_depth=1)
+    side = new_side(is_bid=True, text_depth=1)
     side.load(levels([(99, 1), (98, 2)]))
     assert side.text(1) == b'{"price":99.0,"amount":1.0}'
     assert side.text(2) == b'{"price":99.0,"amount":1.0},{"price":98.0,"amount":2.0}'

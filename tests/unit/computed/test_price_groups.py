@@ -1,5 +1,6 @@
 import msgspec
 
+from tardis_machine.computed.books import new_side
 from tardis_machine.computed.grouping import GroupedPrices
 from tardis_machine.computed.order_book import BookSide
 from tardis_machine.computed.price_groups import PriceGroups
@@ -12,7 +13,7 @@ def pairs(groups: PriceGroups) -> list[tuple[float, float]]:
 
 
 def grouped(*loaded, depth: int = 2) -> tuple[BookSide, PriceGroups]:
-    side = BookSide(is_bid=True)
+    side = new_side(is_bid=True)
     side.load(levels(loaded))
     groups = PriceGroups(side, GroupedPrices(10, is_bid=True), depth)
     assert groups.follow()

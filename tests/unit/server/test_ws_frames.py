@@ -3,8 +3,17 @@
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tardis_machine.server.ws_frames import close_frame, close_reason, ping_frame, text_frames
+from tardis_machine.server.ws_frames import (
+    _line_frames,
+    close_frame,
+    close_reason,
+    line_frames,
+    ping_frame,
+    text_frames,
+)
 
 
 def read_frames(data: bytes) -> list[tuple[int, bytes]]:
@@ -31,6 +40,7 @@ def read_frames(data: bytes) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("length", [0, 1, 125, 126, 127, 65_535, 65_536, 70_000])
 def test_every_length_has_its_header(length: int) -> None:
     assert read_frames(text_frames([b"x" * length])) == [(0x81, b"x" * length)]
+    assert read_frames(line_frames(b"x" * length + b"\n")) == [(0x81, b"x" * length)]
 
 
 def test_each_message_is_one_final_text_frame() -> None:
@@ -61,3 +71,9 @@ def test_character_split_by_the_cut_is_replaced(padding: int) -> None:
     assert len(reason) <= 123
     text = reason.decode()
     assert text.endswith("\ufffd") == (padding > 0)
+
+
+@given(st.lists(st.binary(max_size=300) | st.integers(0, 70_000).map(bytes)), st.binary(max_size=3))
+def test_frames_of_lines_are_those_of_their_messages(messages: list[bytes], rest: bytes) -> None:
+    lines = b"".join(message + b"\n" for message in messages) + rest
+    assert line_frames(lines) == _line_frames(lines)

@@ -3,16 +3,15 @@
 from collections import deque
 from collections.abc import Iterable
 from itertools import starmap
-from operator import attrgetter
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from tardis_machine.exchanges.level_texts import LONG_BYTES, NO_LEVELS, Pair, TextLevels, levels_of
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import Pair, TextLevels, levels_of, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.model.errors import BookGapError
-from tardis_machine.model.records import BookChange, BookLevel, EncodedBookChange
+from tardis_machine.model.records import BookChange, BookLevel
 from tardis_machine.model.time import auto_text
 
 BUFFERED_DELTAS = 2000
@@ -38,25 +37,6 @@ class DepthData(Struct, gc=False, rename={"last_update_id": "lastUpdateId"}):
     asks: list[Level] = []
 
 
-class TextDepthData(Struct, gc=False, rename={"last_update_id": "lastUpdateId"}):
-    """The same with the levels of an update as JSON of a book change."""
-
-    E: float | None = None
-    T: float | None = None
-    s: str = ""
-    U: int = 0
-    u: int = 0
-    pu: int | None = None
-    b: Raw = NO_LEVELS
-    a: Raw = NO_LEVELS
-    last_update_id: int | None = None
-    bids: list[Level] = []
-    asks: list[Level] = []
-
-
-Depth: TypeAlias = DepthData | TextDepthData
-
-
 class DepthMessage(Struct, gc=False):
     """A `@depth` or `@depthSnapshot` message."""
 
@@ -64,32 +44,13 @@ class DepthMessage(Struct, gc=False):
     data: DepthData
 
 
-class TextDepthMessage(Struct, gc=False):
-    """The same with its levels as JSON of a book change."""
-
-    stream: str
-    data: TextDepthData
-
-
-def text_levels(long_bytes: int = LONG_BYTES) -> TextLevels:
-    """Return how depth messages are decoded."""
-    return TextLevels(
-        DepthMessage,
-        TextDepthMessage,
-        attrgetter("data"),
-        bids="b",
-        asks="a",
-        long_bytes=long_bytes,
-    )
-
-
 class Book:
     """How far the book of one symbol is joined to its snapshot."""
 
     __slots__ = ("buffer", "has_joined", "last_id", "snapshot_id", "stale_id")
 
-    def __init__(self, buffered: Iterable[Depth] = ()) -> None:
-        self.buffer: deque[Depth] | None = deque(buffered, maxlen=BUFFERED_DELTAS)
+    def __init__(self, buffered: Iterable[DepthData] = ()) -> None:
+        self.buffer: deque[DepthData] | None = deque(buffered, maxlen=BUFFERED_DELTAS)
         self.last_id = 0
         """Where the last update ended."""
         self.snapshot_id = 0
@@ -101,7 +62,7 @@ class Book:
 class BookMapper(Mapper):
     """Depth of spot markets."""
 
-    depth: ClassVar[TextLevels] = text_levels()
+    depth: ClassVar[TextLevels] = pair_levels(DepthMessage, "data", bids="b", asks="a")
     keeps_removed = False
     """Whether a removed level stays in the joined snapshot, with no amount."""
     stale_lag = 0
@@ -115,7 +76,7 @@ class BookMapper(Mapper):
         """Handle depth updates and generated snapshots."""
         return (self.depth, self.map) if "@depth" in tag else None
 
-    def map(self, message: DepthMessage | TextDepthMessage, local: str, emit: Emit) -> None:
+    def map(self, message: DepthMessage, local: str, emit: Emit) -> None:
         """Emit a joined snapshot once per symbol, then each update."""
         data = message.data
         if data.last_update_id is not None:
@@ -135,33 +96,12 @@ class BookMapper(Mapper):
             # Recordings may have gaps and are still worth replaying.
             return
         timestamp = local if data.E is None else auto_text(data.E)
-        if isinstance(data, TextDepthData):
-            emit(
-                EncodedBookChange(
-                    symbol=data.s,
-                    exchange=self.exchange,
-                    is_snapshot=False,
-                    bid_text=data.b,
-                    ask_text=data.a,
-                    timestamp=timestamp,
-                    local_timestamp=local,
-                )
-            )
-            return
         emit(
-            BookChange(
-                symbol=data.s,
-                exchange=self.exchange,
-                is_snapshot=False,
-                bids=book_levels(data.b),
-                asks=book_levels(data.a),
-                timestamp=timestamp,
-                local_timestamp=local,
-            )
+            book_change(data.s, self.exchange, data.b, data.a, timestamp, local, is_snapshot=False)
         )
 
     def _map_snapshot(
-        self, symbol: str, data: Depth, snapshot_id: int, local: str, emit: Emit
+        self, symbol: str, data: DepthData, snapshot_id: int, local: str, emit: Emit
     ) -> None:
         book = self._books.setdefault(symbol, Book())
         if book.buffer is None:
@@ -201,7 +141,7 @@ class BookMapper(Mapper):
         else:
             levels[change.price] = change.amount
 
-    def _continues(self, book: Book, delta: Depth) -> bool:
+    def _continues(self, book: Book, delta: DepthData) -> bool:
         """Say whether a delta is newer than the book; after a gap the book starts over."""
         try:
             return self._follows(book, delta)
@@ -209,7 +149,7 @@ class BookMapper(Mapper):
             self._books[delta.s] = Book([delta])
             raise
 
-    def _follows(self, book: Book, delta: Depth) -> bool:
+    def _follows(self, book: Book, delta: DepthData) -> bool:
         """Say whether a delta is newer than the snapshot; check that it joins what came before."""
         if delta.u <= book.stale_id:
             return False
@@ -220,7 +160,7 @@ class BookMapper(Mapper):
         book.last_id = delta.u
         return True
 
-    def _check_joins(self, book: Book, delta: Depth) -> None:
+    def _check_joins(self, book: Book, delta: DepthData) -> None:
         if book.has_joined:
             if self.checks_sequence and not self.succeeds(delta, book.last_id):
                 raise BookGapError(
@@ -235,12 +175,12 @@ class BookMapper(Mapper):
                 f"(last id {book.snapshot_id}).",
             )
 
-    def joins(self, delta: Depth, snapshot_id: int) -> bool:
+    def joins(self, delta: DepthData, snapshot_id: int) -> bool:
         """Say whether a delta directly continues the snapshot."""
         # A new market starts with an empty book whose id is -1.
         return snapshot_id == -1 or delta.U <= snapshot_id + 1 <= delta.u
 
-    def succeeds(self, delta: Depth, last_id: int) -> bool:
+    def succeeds(self, delta: DepthData, last_id: int) -> bool:
         """Say whether a delta directly continues the one before it."""
         return last_id + 1 >= delta.U
 
@@ -250,10 +190,10 @@ class FuturesBookMapper(BookMapper):
 
     stale_lag = 1
 
-    def joins(self, delta: Depth, snapshot_id: int) -> bool:
+    def joins(self, delta: DepthData, snapshot_id: int) -> bool:
         """Say whether a delta overlaps or directly continues the snapshot."""
         return delta.U <= snapshot_id <= delta.u or delta.pu == snapshot_id
 
-    def succeeds(self, delta: Depth, last_id: int) -> bool:
+    def succeeds(self, delta: DepthData, last_id: int) -> bool:
         """Say whether a delta names the one before it as its predecessor."""
         return delta.pu is None or delta.pu == last_id

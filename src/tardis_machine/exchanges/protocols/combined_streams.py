@@ -13,7 +13,8 @@ from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.errors import MappingError
-from tardis_machine.model.records import BlankTrade, BookTicker, Liquidation, Trade
+from tardis_machine.model.makers import new_trade
+from tardis_machine.model.records import BlankTrade, BookTicker, Liquidation
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import auto_text, ms_text
 
@@ -175,15 +176,15 @@ class TradeMapper(Mapper):
         if data.X in OFF_BOOK:
             return
         emit(
-            Trade(
-                symbol=data.s,
-                exchange=self.exchange,
-                id=str(data.t),
-                price=data.p,
-                amount=data.q,
-                side="sell" if data.m else "buy",
-                timestamp=auto_text(data.T),
-                local_timestamp=local,
+            new_trade(
+                data.s,
+                self.exchange,
+                str(data.t),
+                data.p,
+                data.q,
+                "sell" if data.m else "buy",
+                auto_text(data.T),
+                local,
             )
         )
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,10 +18,11 @@ from tardis_machine.exchanges.feeds import (
     symbols_of,
 )
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, Venue, WireFormat, always
 from tardis_machine.exchanges.tags import TextTag
-from tardis_machine.model.records import BookChange, Trade
+from tardis_machine.model.records import AnyBookChange, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text, us_text
 
@@ -108,6 +109,8 @@ class TradeMapper(Mapper):
 class BookMapper(Mapper):
     """`diff_order_book`: updates wait for a snapshot, which tells by its time what it includes."""
 
+    books: ClassVar[TextLevels] = pair_levels(BookMessage, "data", bids="bids", asks="asks")
+
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
         self._snapshots: dict[str, BookData] = self.keep({})
@@ -115,7 +118,7 @@ class BookMapper(Mapper):
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (BookMessage, self.map) if tag.startswith(BOOKS) else None
+        return (self.books, self.map) if tag.startswith(BOOKS) else None
 
     def map(self, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit each snapshot, and the updates that are newer than the last one."""
@@ -136,15 +139,17 @@ class BookMapper(Mapper):
         if not is_part_of(self._snapshots[symbol], data):
             emit(self._change(symbol, data, local, is_snapshot=False))
 
-    def _change(self, symbol: str, data: BookData, local: str, *, is_snapshot: bool) -> BookChange:
-        return BookChange(
-            symbol=symbol,
-            exchange=EXCHANGE,
+    def _change(
+        self, symbol: str, data: BookData, local: str, *, is_snapshot: bool
+    ) -> AnyBookChange:
+        return book_change(
+            symbol,
+            EXCHANGE,
+            data.bids,
+            data.asks,
+            time_of(data),
+            local,
             is_snapshot=is_snapshot,
-            bids=book_levels(data.bids),
-            asks=book_levels(data.asks),
-            timestamp=time_of(data),
-            local_timestamp=local,
         )
 
 

@@ -1,7 +1,7 @@
 """Crypto.com: `{method, code, result: {channel, subscription, instrument_name, data}}`."""
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +18,8 @@ from tardis_machine.exchanges.feeds import (
     symbols_of,
 )
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import optional
 from tardis_machine.exchanges.spec import (
     Emit,
@@ -33,7 +34,7 @@ from tardis_machine.exchanges.spec import (
 )
 from tardis_machine.exchanges.tags import TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
-from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
 
@@ -147,9 +148,13 @@ class TradeMapper(Mapper):
 class BookMapper(NumberedBookMapper):
     """`book`."""
 
+    books: ClassVar[TextLevels] = pair_levels(
+        Push[BookItem], "result.data.update", bids="bids", asks="asks"
+    )
+
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (Push[BookItem], self.map) if tag.startswith("book.") else None
+        return (self.books, self.map) if tag.startswith("book.") else None
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
@@ -162,17 +167,8 @@ class BookMapper(NumberedBookMapper):
         if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=is_snapshot):
             return
         sides = item if is_snapshot else item.update or Sides()
-        emit(
-            BookChange(
-                symbol=symbol,
-                exchange=EXCHANGE,
-                is_snapshot=is_snapshot,
-                bids=book_levels(sides.bids),
-                asks=book_levels(sides.asks),
-                timestamp=ms_text(item.t),
-                local_timestamp=local,
-            )
-        )
+        bids, asks, time = sides.bids, sides.asks, ms_text(item.t)
+        emit(book_change(symbol, EXCHANGE, bids, asks, time, local, is_snapshot=is_snapshot))
 
 
 class BookTickerMapper(Mapper):

@@ -1,14 +1,15 @@
 """dYdX v4: what the indexer of its chain sends, told apart by `type` and `channel`."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from tardis_machine.exchanges.feeds import Access, Feed, FeedConnection, Verdict, symbols_of
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, has_levels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import (
     Emit,
     Handler,
@@ -23,7 +24,7 @@ from tardis_machine.exchanges.spec import (
 )
 from tardis_machine.exchanges.tags import SEPARATOR, TextTag
 from tardis_machine.exchanges.tickers import TickerMapper
-from tardis_machine.model.records import BookChange, BookLevel, Liquidation, Side, Trade
+from tardis_machine.model.records import BookLevel, Liquidation, Side, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import iso_text
 
@@ -177,11 +178,14 @@ class BookMapper(Mapper):
     """`v4_orderbook`, which has no time."""
 
     is_stateless = True
+    updates: ClassVar[TextLevels] = pair_levels(
+        Message[UpdateContents], "contents", bids="bids", asks="asks"
+    )
 
     def handler(self, tag: str) -> Handler | None:
         """Handle whole books and updates."""
         if tag == f"channel_data,{BOOK}":
-            return Message[UpdateContents], self.map_update
+            return self.updates, self.map_update
         is_snapshot = tag == f"subscribed,{BOOK}"
         return (Message[SnapshotContents], self.map_snapshot) if is_snapshot else None
 
@@ -189,31 +193,32 @@ class BookMapper(Mapper):
         """Emit all levels."""
         contents = message.contents
         if contents is not None:
-            bids = [BookLevel(level.price, level.size) for level in contents.bids]
-            asks = [BookLevel(level.price, level.size) for level in contents.asks]
-            emit(book_change(message.id, bids, asks, local, is_snapshot=True))
+            emit(
+                book_change(
+                    message.id,
+                    EXCHANGE,
+                    contents.bids,
+                    contents.asks,
+                    local,
+                    local,
+                    is_snapshot=True,
+                    read=snapshot_levels,
+                )
+            )
 
     def map_update(self, message: Message[UpdateContents], local: str, emit: Emit) -> None:
         """Emit changed levels."""
         contents = message.contents
-        if contents is not None and (contents.bids or contents.asks):
-            bids, asks = book_levels(contents.bids), book_levels(contents.asks)
-            emit(book_change(message.id, bids, asks, local, is_snapshot=False))
+        if contents is None:
+            return
+        bids, asks = contents.bids, contents.asks
+        if has_levels(bids) or has_levels(asks):
+            emit(book_change(message.id, EXCHANGE, bids, asks, local, local, is_snapshot=False))
 
 
-def book_change(
-    symbol: str, bids: list[BookLevel], asks: list[BookLevel], local: str, *, is_snapshot: bool
-) -> BookChange:
-    """Return a change of a book with the time of its arrival."""
-    return BookChange(
-        symbol=symbol,
-        exchange=EXCHANGE,
-        is_snapshot=is_snapshot,
-        bids=bids,
-        asks=asks,
-        timestamp=local,
-        local_timestamp=local,
-    )
+def snapshot_levels(levels: Sequence[SnapshotLevel]) -> list[BookLevel]:
+    """Return the levels of a whole book as records have them."""
+    return [BookLevel(level.price, level.size) for level in levels]
 
 
 class DerivativeTickerMapper(TickerMapper):

@@ -1,7 +1,7 @@
 """Gemini: messages with a type until July 2026, since then objects that are told by their keys."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -15,7 +15,8 @@ from tardis_machine.exchanges.feeds import (
     symbols_of,
 )
 from tardis_machine.exchanges.filters import optimize_filters
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import (
     Emit,
@@ -203,13 +204,15 @@ class TradeMapper(Mapper):
 class BookMapper(Mapper):
     """`depth`; the first message of a symbol on a connection is the whole book."""
 
+    books: ClassVar[TextLevels] = pair_levels(Depth, bids="b", asks="a")
+
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
         self._begun: set[str] = self.keep(set())
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (Depth, self.map) if tag == "e" else None
+        return (self.books, self.map) if tag == "e" else None
 
     def map(self, message: Depth, local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
@@ -219,14 +222,14 @@ class BookMapper(Mapper):
         is_snapshot = symbol not in self._begun
         self._begun.add(symbol)
         emit(
-            BookChange(
-                symbol=symbol,
-                exchange=EXCHANGE,
+            book_change(
+                symbol,
+                EXCHANGE,
+                message.b,
+                message.a,
+                ns_text(message.E),
+                local,
                 is_snapshot=is_snapshot,
-                bids=book_levels(message.b),
-                asks=book_levels(message.a),
-                timestamp=ns_text(message.E),
-                local_timestamp=local,
             )
         )
 

@@ -1,18 +1,15 @@
 """Trades, books and best levels of Binance options, whose streams were renamed in December 2025."""
 
-from operator import attrgetter
 from typing import ClassVar
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.level_texts import NO_LEVELS, TextLevels
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.protocols.combined_streams import channel_of
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.model.records import (
-    BookChange,
     BookTicker,
-    EncodedBookChange,
     OptionalNumber,
     Trade,
 )
@@ -47,26 +44,10 @@ class BookData(Struct, gc=False):
     a: list[Level] = []
 
 
-class TextBookData(Struct, gc=False):
-    """The same with its levels as JSON of a book change."""
-
-    s: str
-    E: float | None = None
-    T: float | None = None
-    b: Raw = NO_LEVELS
-    a: Raw = NO_LEVELS
-
-
 class BookMessage(Struct, gc=False):
     """A book."""
 
     data: BookData
-
-
-class TextBookMessage(Struct, gc=False):
-    """A book whose levels are text."""
-
-    data: TextBookData
 
 
 class QuoteData(Struct, gc=False):
@@ -132,46 +113,25 @@ class OptionBookMapper(Mapper):
 
     is_stateless = True
     channel: ClassVar[str] = "depth20"
-    books: ClassVar[TextLevels] = TextLevels(
-        BookMessage, TextBookMessage, attrgetter("data"), bids="b", asks="a"
-    )
+    books: ClassVar[TextLevels] = pair_levels(BookMessage, "data", bids="b", asks="a")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
         return (self.books, self.map) if channel_of(tag) == self.channel else None
 
-    def map(self, message: BookMessage | TextBookMessage, local: str, emit: Emit) -> None:
+    def map(self, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit all levels."""
         data = message.data
         time_ms = self.time_of(data)
         if time_ms is None:
             raise ValueError(f"a book of {data.s} has no time.")
-        if isinstance(data, TextBookData):
-            emit(
-                EncodedBookChange(
-                    symbol=data.s,
-                    exchange=self.exchange,
-                    is_snapshot=True,
-                    bid_text=data.b,
-                    ask_text=data.a,
-                    timestamp=ms_text(time_ms),
-                    local_timestamp=local,
-                )
-            )
-            return
         emit(
-            BookChange(
-                symbol=data.s,
-                exchange=self.exchange,
-                is_snapshot=True,
-                bids=book_levels(data.b),
-                asks=book_levels(data.a),
-                timestamp=ms_text(time_ms),
-                local_timestamp=local,
+            book_change(
+                data.s, self.exchange, data.b, data.a, ms_text(time_ms), local, is_snapshot=True
             )
         )
 
-    def time_of(self, data: BookData | TextBookData) -> float | None:
+    def time_of(self, data: BookData) -> float | None:
         """Return when the book was so."""
         return data.T
 
@@ -181,7 +141,7 @@ class OldBookMapper(OptionBookMapper):
 
     channel = "depth100"
 
-    def time_of(self, data: BookData | TextBookData) -> float | None:
+    def time_of(self, data: BookData) -> float | None:
         """Return when the book was sent."""
         return data.T if data.E is None else data.E
 

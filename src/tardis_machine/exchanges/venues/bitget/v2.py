@@ -1,11 +1,12 @@
 """WebSocket v2: `{action, arg: {channel, instId}, data}`."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, optional
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
 from tardis_machine.exchanges.tags import TextTag
@@ -18,7 +19,7 @@ from tardis_machine.exchanges.venues.bitget.fields import (
     read_subscribe,
 )
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookChange, BookTicker, OptionalNumber, Trade
+from tardis_machine.model.records import BookTicker, OptionalNumber, Trade
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
@@ -119,24 +120,25 @@ class BookMapper(Mapper):
     """`books15`, a whole book each time."""
 
     is_stateless = True
+    books: ClassVar[TextLevels] = pair_levels(Push[BookItem], "data", bids="bids", asks="asks")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (Push[BookItem], self.map) if tag == "snapshot,books15" else None
+        return (self.books, self.map) if tag == "snapshot,books15" else None
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book."""
         symbol = message.arg.symbol
         for item in message.data:
             emit(
-                BookChange(
-                    symbol=symbol,
-                    exchange=self.exchange,
+                book_change(
+                    symbol,
+                    self.exchange,
+                    item.bids,
+                    item.asks,
+                    ms_text(item.ts),
+                    local,
                     is_snapshot=True,
-                    bids=book_levels(item.bids),
-                    asks=book_levels(item.asks),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
                 )
             )
 

@@ -1,11 +1,12 @@
 """WebSocket v3: `{action, arg: {topic, symbol}, data, ts}`."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat, one_symbol
@@ -19,7 +20,7 @@ from tardis_machine.exchanges.venues.bitget.fields import (
     read_subscribe,
 )
 from tardis_machine.model.numbers import optional_number
-from tardis_machine.model.records import BookChange, Liquidation
+from tardis_machine.model.records import AnyBookChange, Liquidation
 from tardis_machine.model.time import ms_text
 
 Item = TypeVar("Item")
@@ -139,6 +140,7 @@ class BookMapper(CheckedBookMapper):
 
     formula = ALTERNATING
     raw_sides = RawBook
+    books: ClassVar[TextLevels] = pair_levels(Push[BookItem], "data", bids="bids", asks="asks")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
@@ -146,7 +148,7 @@ class BookMapper(CheckedBookMapper):
             return None
         if self.checks_sequence:
             return Push[Raw], self.map_live
-        return Push[BookItem], self.map
+        return self.books, self.map
 
     def map(self, message: Push[BookItem], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
@@ -163,15 +165,17 @@ class BookMapper(CheckedBookMapper):
                 self.compare(symbol, item, raw, local, is_snapshot=is_snapshot)
                 emit(self._change(symbol, item, local, is_snapshot=is_snapshot))
 
-    def _change(self, symbol: str, item: BookItem, local: str, *, is_snapshot: bool) -> BookChange:
-        return BookChange(
-            symbol=symbol,
-            exchange=self.exchange,
+    def _change(
+        self, symbol: str, item: BookItem, local: str, *, is_snapshot: bool
+    ) -> AnyBookChange:
+        return book_change(
+            symbol,
+            self.exchange,
+            item.bids,
+            item.asks,
+            ms_text(item.ts),
+            local,
             is_snapshot=is_snapshot,
-            bids=book_levels(item.bids),
-            asks=book_levels(item.asks),
-            timestamp=ms_text(item.ts),
-            local_timestamp=local,
         )
 
 

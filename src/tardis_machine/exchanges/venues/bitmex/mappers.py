@@ -7,13 +7,13 @@ from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.errors import MappingError
+from tardis_machine.model.makers import new_book_change, new_level, new_trade
 from tardis_machine.model.records import (
     BookChange,
     BookLevel,
     BookTicker,
     Liquidation,
     Side,
-    Trade,
 )
 from tardis_machine.model.time import iso_text
 
@@ -148,15 +148,15 @@ class TradeMapper(Mapper):
             return
         for item in message.data:
             emit(
-                Trade(
-                    symbol=item.symbol,
-                    exchange=EXCHANGE,
-                    id=UNSET if item.match_id is None else item.match_id,
-                    price=item.price,
-                    amount=item.size,
-                    side=taker_side(item.side),
-                    timestamp=iso_text(item.timestamp),
-                    local_timestamp=local,
+                new_trade(
+                    item.symbol,
+                    EXCHANGE,
+                    UNSET if item.match_id is None else item.match_id,
+                    item.price,
+                    item.size,
+                    taker_side(item.side),
+                    iso_text(item.timestamp),
+                    local,
                 )
             )
 
@@ -175,25 +175,25 @@ class BookMapper(Mapper):
 
     def map(self, message: BookTable, local: str, emit: Emit) -> None:
         """Emit one change per message, or one snapshot per symbol of a partial."""
-        if message.action == "partial":
+        action, data = message.action, message.data
+        if action == "partial":
             self._map_partial(message, local, emit)
-            return
-        data = message.data
-        if data:
-            if len(data) == 1:
-                self._map_row(data[0], local, emit)
-            else:
-                change = self._change(data, local, is_snapshot=False)
-                if change.bids or change.asks:
-                    emit(change)
-            if message.action == "delete":
+        elif len(data) == 1:
+            self._map_row(data[0], action, local, emit)
+        elif data:
+            change = self._change(data, local, is_snapshot=False)
+            if change.bids or change.asks:
+                emit(change)
+            if action == "delete":
                 prices = self._prices[data[0].symbol]
                 for item in data:
                     prices.pop(item.id, None)
 
-    def _map_row(self, item: BookItem, local: str, emit: Emit) -> None:
+    def _map_row(self, item: BookItem, action: str, local: str, emit: Emit) -> None:
         """Emit the change of one row, as `_change` would make it: most messages have no other."""
-        prices = self._prices.setdefault(item.symbol, {})
+        prices = self._prices.get(item.symbol)
+        if prices is None:
+            prices = self._prices[item.symbol] = {}
         price = item.price
         if price is None:
             price = prices.get(item.id)
@@ -201,19 +201,12 @@ class BookMapper(Mapper):
                 return
         else:
             prices[item.id] = price
-        levels = [BookLevel(price, item.size or 0.0)]
-        is_bid = item.side == "Buy"
-        emit(
-            BookChange(
-                symbol=item.symbol,
-                exchange=EXCHANGE,
-                is_snapshot=False,
-                bids=levels if is_bid else [],
-                asks=[] if is_bid else levels,
-                timestamp=iso_text(item.timestamp) if item.timestamp else local,
-                local_timestamp=local,
-            )
-        )
+        levels = [new_level(price, item.size or 0.0)]
+        timestamp = iso_text(item.timestamp) if item.timestamp else local
+        bids, asks = (levels, []) if item.side == "Buy" else ([], levels)
+        emit(new_book_change(item.symbol, EXCHANGE, False, bids, asks, timestamp, local))
+        if action == "delete":
+            prices.pop(item.id, None)
 
     def _map_partial(self, message: BookTable, local: str, emit: Emit) -> None:
         by_symbol: dict[str, list[BookItem]] = {}
@@ -251,7 +244,7 @@ class BookMapper(Mapper):
                 latest = timestamp
             # An update before the partial names an id with an unknown price.
             if price is not None:
-                level = BookLevel(price, item.size or 0.0)
+                level = new_level(price, item.size or 0.0)
                 (bids if item.side == "Buy" else asks).append(level)
         return BookChange(
             symbol=items[0].symbol,

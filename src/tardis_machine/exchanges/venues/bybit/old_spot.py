@@ -1,14 +1,15 @@
 """Spot before v5: `{topic, params: {symbol}, data}`, with a whole book in every message."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.venues.bybit.topics import TOPIC_TAG
-from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
 
@@ -94,10 +95,11 @@ class BookMapper(Mapper):
     """`depth`."""
 
     is_stateless = True
+    books: ClassVar[TextLevels] = pair_levels(Push[DepthData], "data", bids="b", asks="a")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (Push[DepthData], self.map) if tag == "depth" else None
+        return (self.books, self.map) if tag == "depth" else None
 
     def map(self, message: Push[DepthData], local: str, emit: Emit) -> None:
         """Emit the book."""
@@ -105,14 +107,14 @@ class BookMapper(Mapper):
         if data is None:
             return
         emit(
-            BookChange(
-                symbol=message.params.symbol,
-                exchange=self.exchange,
+            book_change(
+                message.params.symbol,
+                self.exchange,
+                data.b,
+                data.a,
+                ms_text(data.t),
+                local,
                 is_snapshot=True,
-                bids=book_levels(data.b),
-                asks=book_levels(data.a),
-                timestamp=ms_text(data.t),
-                local_timestamp=local,
             )
         )
 

@@ -1,17 +1,17 @@
 """Protocol v5: `{topic, type, ts, data}`, the same for all markets."""
 
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
 from tardis_machine.exchanges.chains import NumberedBookMapper
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.model.numbers import optional_number
 from tardis_machine.model.records import (
-    BookChange,
     BookTicker,
     Liquidation,
     Side,
@@ -122,10 +122,11 @@ class BookMapper(NumberedBookMapper):
     """`orderbook.50`."""
 
     topics = "orderbook.50."
+    books: ClassVar[TextLevels] = pair_levels(TimedPush[BookData], "data", bids="b", asks="a")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books of one depth."""
-        return (TimedPush[BookData], self.map) if tag.startswith(self.topics) else None
+        return (self.books, self.map) if tag.startswith(self.topics) else None
 
     def map(self, message: TimedPush[BookData], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
@@ -134,14 +135,14 @@ class BookMapper(NumberedBookMapper):
         if self.checks_sequence and not self.counts_on(data.s, data.u, is_snapshot=is_snapshot):
             return
         emit(
-            BookChange(
-                symbol=data.s,
-                exchange=self.exchange,
+            book_change(
+                data.s,
+                self.exchange,
+                data.b,
+                data.a,
+                ms_text(message.ts),
+                local,
                 is_snapshot=is_snapshot,
-                bids=book_levels(data.b),
-                asks=book_levels(data.a),
-                timestamp=ms_text(message.ts),
-                local_timestamp=local,
             )
         )
 

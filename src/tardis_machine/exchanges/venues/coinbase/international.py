@@ -1,18 +1,27 @@
 """Coinbase International Exchange: messages told apart by `channel` and `type`."""
 
 from functools import lru_cache
+from typing import ClassVar
 
 from msgspec import UNSET, Struct
 
+from tardis_machine.exchanges.level_texts import TextLevels, side_changes
+from tardis_machine.exchanges.levels import book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.tickers import TickerMapper
-from tardis_machine.exchanges.venues.coinbase.mappers import EPOCH, Change, snapshot_levels
-from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Side, Trade
+from tardis_machine.exchanges.venues.coinbase.mappers import (
+    EPOCH,
+    Change,
+    sides_of,
+    snapshot_levels,
+)
+from tardis_machine.model.records import BookChange, BookTicker, Side, Trade
 from tardis_machine.model.time import iso_text, ms_text, parse_us
 
 INTERNATIONAL = "coinbase-international"
 
-SIDES: dict[str, Side] = {"BUY": "buy", "SELL": "sell"}
+BUY = "BUY"
+SIDES: dict[str, Side] = {BUY: "buy", "SELL": "sell"}
 """Sides of takers; the fills of an opening auction have none."""
 
 PERPETUAL = "-PERP"
@@ -109,11 +118,12 @@ class InternationalBookMapper(Mapper):
     """`LEVEL2`."""
 
     is_stateless = True
+    updates: ClassVar[TextLevels] = side_changes(BookUpdate, changes="changes", buy=BUY)
 
     def handler(self, tag: str) -> Handler | None:
         """Handle snapshots and updates."""
         if tag == "LEVEL2,UPDATE":
-            return BookUpdate, self.map_update
+            return self.updates, self.map_update
         return (BookSnapshot, self.map_snapshot) if tag == "LEVEL2,SNAPSHOT" else None
 
     def map_snapshot(self, message: BookSnapshot, local: str, emit: Emit) -> None:
@@ -132,20 +142,11 @@ class InternationalBookMapper(Mapper):
 
     def map_update(self, message: BookUpdate, local: str, emit: Emit) -> None:
         """Emit changed levels."""
-        bids: list[BookLevel] = []
-        asks: list[BookLevel] = []
-        for change in message.changes:
-            side = bids if change.side == "BUY" else asks
-            side.append(BookLevel(change.price, change.size))
+        bids, asks = sides_of(message.changes, BUY)
+        timestamp = iso_text(message.time)
         emit(
-            BookChange(
-                symbol=message.product_id,
-                exchange=self.exchange,
-                is_snapshot=False,
-                bids=bids,
-                asks=asks,
-                timestamp=iso_text(message.time),
-                local_timestamp=local,
+            book_change(
+                message.product_id, self.exchange, bids, asks, timestamp, local, is_snapshot=False
             )
         )
 

@@ -1,10 +1,16 @@
 """Coinbase messages, and the mappers that read them."""
 
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
 from msgspec import UNSET, Struct
 
+from tardis_machine.exchanges.level_texts import TextLevels, TextSides, side_changes
+from tardis_machine.exchanges.levels import book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, one_symbol
+from tardis_machine.model.makers import new_trade
 from tardis_machine.model.numbers import to_number
-from tardis_machine.model.records import BookChange, BookLevel, BookTicker, Trade
+from tardis_machine.model.records import BookChange, BookLevel, BookTicker
 from tardis_machine.model.time import iso_us_text
 
 EXCHANGE = "coinbase"
@@ -44,7 +50,7 @@ class Change(Struct, gc=False, array_like=True):
 
     side: str
     price: float
-    size: float
+    amount: float
 
 
 class L2Update(Struct, gc=False):
@@ -84,21 +90,23 @@ class TradeMapper(Mapper):
     def map(self, message: Match, local: str, emit: Emit) -> None:
         """Emit the trade, seen from the taker."""
         emit(
-            Trade(
-                symbol=message.product_id,
-                exchange=EXCHANGE,
-                id=str(message.trade_id),
-                price=message.price,
-                amount=message.size,
-                side="buy" if message.side == "sell" else "sell",
-                timestamp=iso_us_text(message.time),
-                local_timestamp=local,
+            new_trade(
+                message.product_id,
+                EXCHANGE,
+                str(message.trade_id),
+                message.price,
+                message.size,
+                "buy" if message.side == "sell" else "sell",
+                iso_us_text(message.time),
+                local,
             )
         )
 
 
 class BookMapper(Mapper):
     """`snapshot` and `l2update`."""
+
+    updates: ClassVar[TextLevels] = side_changes(L2Update, changes="changes")
 
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
@@ -107,7 +115,7 @@ class BookMapper(Mapper):
     def handler(self, tag: str) -> Handler | None:
         """Handle snapshots and updates."""
         if tag == "l2update":
-            return L2Update, self.map_update
+            return self.updates, self.map_update
         return (Snapshot, self.map_snapshot) if tag == "snapshot" else None
 
     def map_snapshot(self, message: Snapshot, local: str, emit: Emit) -> None:
@@ -129,22 +137,10 @@ class BookMapper(Mapper):
         timestamp = self._timestamp(message, local)
         if timestamp is None:
             return
-        bids: list[BookLevel] = []
-        asks: list[BookLevel] = []
-        for change in message.changes:
-            if change.side == "buy":
-                bids.append(BookLevel(change.price, change.size))
-            else:
-                asks.append(BookLevel(change.price, change.size))
+        bids, asks = sides_of(message.changes, "buy")
         emit(
-            BookChange(
-                symbol=message.product_id,
-                exchange=EXCHANGE,
-                is_snapshot=False,
-                bids=bids,
-                asks=asks,
-                timestamp=timestamp,
-                local_timestamp=local,
+            book_change(
+                message.product_id, EXCHANGE, bids, asks, timestamp, local, is_snapshot=False
             )
         )
 
@@ -181,6 +177,14 @@ class BookTickerMapper(Mapper):
                 local_timestamp=local,
             )
         )
+
+
+def sides_of(changes: Sequence[Change] | TextSides, buy: str) -> tuple[Any, Any]:
+    """Return what changed of the bids, which say `buy`, and of the asks."""
+    if isinstance(changes, tuple):
+        return changes
+    bids = [change for change in changes if change.side == buy]
+    return bids, [change for change in changes if change.side != buy]
 
 
 def snapshot_levels(levels: list[tuple[float, float | str]]) -> list[BookLevel]:

@@ -1,23 +1,26 @@
 """Deribit notifications, and the mappers that read them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
 from tardis_machine.exchanges.chains import NumberedBookMapper
+from tardis_machine.exchanges.decoding.symbols import upper_symbols
+from tardis_machine.exchanges.level_texts import TextLevels, action_levels
+from tardis_machine.exchanges.levels import book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero, optional
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.tickers import TickerMapper
+from tardis_machine.model.makers import new_trade
 from tardis_machine.model.records import (
-    BookChange,
     BookLevel,
     BookTicker,
     Liquidation,
     OptionSummary,
     OptionType,
     Side,
-    Trade,
 )
 from tardis_machine.model.time import DAY_US, days_from_civil, ms_text
 
@@ -157,15 +160,15 @@ class TradeMapper(Mapper):
         """Emit one trade per item."""
         for item in message.params.data:
             emit(
-                Trade(
-                    symbol=item.instrument_name.upper(),
-                    exchange=EXCHANGE,
-                    id=str(item.trade_id),
-                    price=item.price,
-                    amount=item.amount,
-                    side=item.direction,
-                    timestamp=ms_text(item.timestamp),
-                    local_timestamp=local,
+                new_trade(
+                    upper_symbols[item.instrument_name],
+                    EXCHANGE,
+                    str(item.trade_id),
+                    item.price,
+                    item.amount,
+                    item.direction,
+                    ms_text(item.timestamp),
+                    local,
                 )
             )
 
@@ -202,9 +205,13 @@ class LiquidationMapper(Mapper):
 class BookMapper(NumberedBookMapper):
     """`book`."""
 
+    books: ClassVar[TextLevels] = action_levels(
+        BookMessage, "params.data", bids="bids", asks="asks"
+    )
+
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (BookMessage, self.map) if tag.startswith("book") else None
+        return (self.books, self.map) if tag.startswith("book") else None
 
     def map(self, message: BookMessage, local: str, emit: Emit) -> None:
         """Emit changed levels; a message without a predecessor resets the book."""
@@ -215,14 +222,15 @@ class BookMapper(NumberedBookMapper):
         ):
             return
         emit(
-            BookChange(
-                symbol=data.instrument_name.upper(),
-                exchange=EXCHANGE,
+            book_change(
+                upper_symbols[data.instrument_name],
+                EXCHANGE,
+                data.bids,
+                data.asks,
+                ms_text(data.timestamp),
+                local,
                 is_snapshot=is_snapshot,
-                bids=book_levels(data.bids),
-                asks=book_levels(data.asks),
-                timestamp=ms_text(data.timestamp),
-                local_timestamp=local,
+                read=changed_levels,
             )
         )
 
@@ -325,7 +333,7 @@ class OptionSummaryMapper(Mapper):
         )
 
 
-def book_levels(changes: list[LevelChange]) -> list[BookLevel]:
+def changed_levels(changes: Sequence[LevelChange]) -> list[BookLevel]:
     """Return the levels; deleted ones have no amount."""
     if not changes:
         return []

@@ -1,20 +1,21 @@
 """Spot in WebSocket v4: `{channel, event, result}`; answers to requests are events, too."""
 
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from tardis_machine.exchanges.chains import NumberedBookMapper
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, optional
 from tardis_machine.exchanges.protocols import combined_depth
 from tardis_machine.exchanges.protocols.combined_depth import DepthData, DepthMessage
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import SEPARATOR, TextTag
 from tardis_machine.exchanges.venues.gate_io import spot_v3
-from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
 
@@ -119,12 +120,13 @@ class TradeMapper(Mapper):
 class JoinedBookMapper(combined_depth.BookMapper):
     """`spot.order_book_update`, joined to snapshots of the REST API; recordings alone have it."""
 
+    updates: ClassVar[TextLevels] = pair_levels(Push[UpdateResult], "result", bids="b", asks="a")
     keeps_removed = True
 
     def handler(self, tag: str) -> Handler | None:
         """Handle updates and generated snapshots."""
         handlers: dict[str, Handler] = {
-            "spot.order_book_update,update": (Push[UpdateResult], self.map_update),
+            "spot.order_book_update,update": (self.updates, self.map_update),
             "spot.order_book_update,snapshot": (SnapshotMessage, self.map_snapshot),
         }
         return handlers.get(tag)
@@ -145,9 +147,11 @@ class JoinedBookMapper(combined_depth.BookMapper):
 class BookMapper(NumberedBookMapper):
     """`spot.obu`."""
 
+    books: ClassVar[TextLevels] = pair_levels(Push[BookResult], "result", bids="b", asks="a")
+
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (Push[BookResult], self.map) if tag == "spot.obu,update" else None
+        return (self.books, self.map) if tag == "spot.obu,update" else None
 
     def map(self, message: Push[BookResult], local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it."""
@@ -157,14 +161,14 @@ class BookMapper(NumberedBookMapper):
         if self.checks_sequence and not self.follows(symbol, *ids, is_snapshot=result.full):
             return
         emit(
-            BookChange(
-                symbol=symbol,
-                exchange=EXCHANGE,
+            book_change(
+                symbol,
+                EXCHANGE,
+                result.b or (),
+                result.a or (),
+                ms_text(result.t),
+                local,
                 is_snapshot=result.full,
-                bids=book_levels(result.b or ()),
-                asks=book_levels(result.a or ()),
-                timestamp=ms_text(result.t),
-                local_timestamp=local,
             )
         )
 

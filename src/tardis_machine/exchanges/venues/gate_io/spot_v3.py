@@ -1,14 +1,15 @@
 """Spot in WebSocket v3: `{method, params}`, where the parameters are an array."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
-from tardis_machine.model.records import BookChange, Trade
+from tardis_machine.model.records import Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text, sec_us_text
 
@@ -110,23 +111,26 @@ class BookMapper(Mapper):
     """`depth`."""
 
     is_stateless = True
+    books: ClassVar[TextLevels] = pair_levels(
+        DepthMessage, "params.sides", bids="bids", asks="asks"
+    )
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (DepthMessage, self.map) if tag == "depth.update" else None
+        return (self.books, self.map) if tag == "depth.update" else None
 
     def map(self, message: DepthMessage, local: str, emit: Emit) -> None:
         """Emit the book, or what changed of it; old ones have no time."""
         params, sides = message.params, message.params.sides
         emit(
-            BookChange(
-                symbol=params.symbol,
-                exchange=EXCHANGE,
+            book_change(
+                params.symbol,
+                EXCHANGE,
+                sides.bids or (),
+                sides.asks or (),
+                local if sides.current is None else ms_text(sides.current * 1000),
+                local,
                 is_snapshot=params.is_full,
-                bids=book_levels(sides.bids or ()),
-                asks=book_levels(sides.asks or ()),
-                timestamp=local if sides.current is None else ms_text(sides.current * 1000),
-                local_timestamp=local,
             )
         )
 

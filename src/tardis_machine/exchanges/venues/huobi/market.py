@@ -1,16 +1,17 @@
 """Trades, books and best levels of every market."""
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import UNSET, Raw, Struct
 
 from tardis_machine.exchanges.chains import NumberedBookMapper
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, has_levels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.venues.huobi.topics import channel_of, symbol_of
-from tardis_machine.model.records import BookChange, BookTicker, Side, Trade
+from tardis_machine.model.records import BookTicker, Side, Trade
 from tardis_machine.model.time import ms_text
 
 SIDES: dict[str | None, Side] = {"buy": "buy", "sell": "sell"}
@@ -121,11 +122,13 @@ def trade_id(item: TradeItem) -> str:
 class DepthMapper(NumberedBookMapper):
     """`depth`: whole books of spot markets at first, updates of all other markets."""
 
+    books: ClassVar[TextLevels] = pair_levels(DepthMessage, "tick", bids="bids", asks="asks")
+
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
         if channel_of(tag) != "depth":
             return None
-        return DepthMessage, partial(self.map, symbol_of(tag).upper())
+        return self.books, partial(self.map, symbol_of(tag).upper())
 
     def map(self, symbol: str, message: DepthMessage, local: str, emit: Emit) -> None:
         """Emit the levels, if there are any."""
@@ -135,19 +138,14 @@ class DepthMapper(NumberedBookMapper):
             symbol, tick.version, is_snapshot=is_snapshot
         ):
             return
-        if not tick.bids and not tick.asks:
-            return
-        emit(
-            BookChange(
-                symbol=symbol,
-                exchange=self.exchange,
-                is_snapshot=is_snapshot,
-                bids=book_levels(tick.bids or ()),
-                asks=book_levels(tick.asks or ()),
-                timestamp=ms_text(message.ts),
-                local_timestamp=local,
+        bids, asks = tick.bids or (), tick.asks or ()
+        if has_levels(bids) or has_levels(asks):
+            timestamp = ms_text(message.ts)
+            emit(
+                book_change(
+                    symbol, self.exchange, bids, asks, timestamp, local, is_snapshot=is_snapshot
+                )
             )
-        )
 
 
 class BookTickerMapper(Mapper):

@@ -1,16 +1,25 @@
 """Spot books since July 2020: `mbp` updates, joined to a book that was asked for."""
 
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
 from itertools import starmap
+from typing import ClassVar
 
 from msgspec import Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import (
+    Pair,
+    TextLevels,
+    has_levels,
+    levels_of,
+    pair_levels,
+)
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.venues.huobi.topics import REPLY, channel_of, symbol_of
 from tardis_machine.model.errors import BookGapError
-from tardis_machine.model.records import BookChange, BookLevel
+from tardis_machine.model.records import AnyBookChange, BookLevel
 from tardis_machine.model.time import ms_text
 
 BUFFERED_UPDATES = 20
@@ -61,6 +70,8 @@ class Book:
 class MbpMapper(Mapper):
     """`mbp`; updates are held back until the first whole book."""
 
+    updates: ClassVar[TextLevels] = pair_levels(UpdateMessage, "tick", bids="bids", asks="asks")
+
     def __init__(self, exchange: str, *, is_live: bool) -> None:
         super().__init__(exchange, is_live=is_live)
         self._books: dict[str, Book] = self.keep({})
@@ -72,7 +83,7 @@ class MbpMapper(Mapper):
         symbol = symbol_of(tag).upper()
         if tag.startswith(REPLY):
             return ReplyMessage, partial(self.map_reply, symbol)
-        return UpdateMessage, partial(self.map_update, symbol)
+        return self.updates, partial(self.map_update, symbol)
 
     def map_update(self, symbol: str, message: UpdateMessage, local: str, emit: Emit) -> None:
         """Emit changed levels once the book has begun."""
@@ -80,8 +91,8 @@ class MbpMapper(Mapper):
         book.recent.append(update)
         if not book.has_begun or (self.checks_sequence and not self._follows(symbol, update)):
             return
-        if update.bids or update.asks:
-            bids, asks = book_levels(update.bids), book_levels(update.asks)
+        bids, asks = update.bids, update.asks
+        if has_levels(bids) or has_levels(asks):
             emit(self._change(symbol, bids, asks, message.ts, local, is_snapshot=False))
 
     def map_reply(self, symbol: str, message: ReplyMessage, local: str, emit: Emit) -> None:
@@ -100,8 +111,8 @@ class MbpMapper(Mapper):
             if self.checks_sequence:
                 self._follows(symbol, update)
             # Removed levels stay, with an amount of zero.
-            bids |= {level.price: level.amount for level in update.bids}
-            asks |= {level.price: level.amount for level in update.asks}
+            bids |= {level.price: level.amount for level in levels_of(update.bids)}
+            asks |= {level.price: level.amount for level in levels_of(update.asks)}
         sides = list(starmap(BookLevel, bids.items())), list(starmap(BookLevel, asks.items()))
         emit(self._change(symbol, *sides, message.ts, local, is_snapshot=True))
 
@@ -132,19 +143,14 @@ class MbpMapper(Mapper):
     def _change(
         self,
         symbol: str,
-        bids: list[BookLevel],
-        asks: list[BookLevel],
+        bids: Sequence[Pair],
+        asks: Sequence[Pair],
         time_ms: float,
         local: str,
         *,
         is_snapshot: bool,
-    ) -> BookChange:
-        return BookChange(
-            symbol=symbol,
-            exchange=self.exchange,
-            is_snapshot=is_snapshot,
-            bids=bids,
-            asks=asks,
-            timestamp=ms_text(time_ms),
-            local_timestamp=local,
+    ) -> AnyBookChange:
+        timestamp = ms_text(time_ms)
+        return book_change(
+            symbol, self.exchange, bids, asks, timestamp, local, is_snapshot=is_snapshot
         )

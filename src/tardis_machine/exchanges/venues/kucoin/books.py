@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tardis_machine.exchanges.levels import Level
 from tardis_machine.exchanges.protocols import combined_depth
-from tardis_machine.exchanges.protocols.combined_depth import Depth, DepthData
+from tardis_machine.exchanges.protocols.combined_depth import DepthData
 from tardis_machine.exchanges.spec import Emit
 
 Data = TypeVar("Data")
@@ -37,7 +37,7 @@ class SnapshotMessage(Struct, gc=False):
 class BookMapper(combined_depth.BookMapper):
     """Joins updates to a snapshot as combined streams do, but for what is said here."""
 
-    def joins(self, delta: Depth, snapshot_id: int) -> bool:
+    def joins(self, delta: DepthData, snapshot_id: int) -> bool:
         """Say whether a delta directly continues the snapshot; one without a number fits all."""
         return snapshot_id in (-1, 0) or delta.U <= snapshot_id + 1 <= delta.u
 

@@ -1,8 +1,11 @@
 """Spreads, which trade two legs as one: protocol v5 with channels and a symbol of their own."""
 
+from typing import ClassVar
+
 import msgspec
 
-from tardis_machine.exchanges.levels import book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.venues.okex.v5 import (
     BookItem,
@@ -13,7 +16,6 @@ from tardis_machine.exchanges.venues.okex.v5 import (
     TradeItem,
     TradeMapper,
 )
-from tardis_machine.model.records import BookChange
 from tardis_machine.model.time import ms_text
 
 
@@ -47,10 +49,11 @@ class SpreadBookMapper(Mapper):
     """`sprd-books5`, which sends the best five levels each time."""
 
     is_stateless = True
+    books: ClassVar[TextLevels] = pair_levels(SpreadBooks, "data", bids="bids", asks="asks")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books."""
-        return (SpreadBooks, self.map) if tag == "sprd-books5" else None
+        return (self.books, self.map) if tag == "sprd-books5" else None
 
     def map(self, message: SpreadBooks, local: str, emit: Emit) -> None:
         """Emit each book that has a time."""
@@ -58,14 +61,14 @@ class SpreadBookMapper(Mapper):
             if item.ts == 0:
                 continue
             emit(
-                BookChange(
-                    symbol=message.arg.inst_id,
-                    exchange=self.exchange,
+                book_change(
+                    message.arg.inst_id,
+                    self.exchange,
+                    item.bids,
+                    item.asks,
+                    ms_text(item.ts),
+                    local,
                     is_snapshot=True,
-                    bids=book_levels(item.bids),
-                    asks=book_levels(item.asks),
-                    timestamp=ms_text(item.ts),
-                    local_timestamp=local,
                 )
             )
 

@@ -1,16 +1,17 @@
 """Protocol v3: tables `<market>/<channel>`, ISO times, a symbol in every row."""
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, has_levels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.model.errors import MappingError
-from tardis_machine.model.records import BookChange, BookTicker, Trade
+from tardis_machine.model.records import BookTicker, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import iso_text
 
@@ -137,27 +138,29 @@ class DepthMapper(Mapper):
 
     is_stateless = True
     channel = "depth"
+    books: ClassVar[TextLevels] = pair_levels(Table[BookRow], "data", bids="bids", asks="asks")
 
     def handler(self, tag: str) -> Handler | None:
         """Handle books of the exchange's market."""
-        return (Table[BookRow], self.map) if tag == table_of(self.exchange, self.channel) else None
+        return (self.books, self.map) if tag == table_of(self.exchange, self.channel) else None
 
     def map(self, message: Table[BookRow], local: str, emit: Emit) -> None:
         """Emit each book that has a time and, unless it is a snapshot, a changed level."""
         is_snapshot = message.action == "partial"
         for row in message.data:
             timestamp = iso_text(row.timestamp)
-            if timestamp == EPOCH or not (is_snapshot or row.bids or row.asks):
+            bids, asks = row.bids, row.asks
+            if timestamp == EPOCH or not (is_snapshot or has_levels(bids) or has_levels(asks)):
                 continue
             emit(
-                BookChange(
-                    symbol=row.instrument_id,
-                    exchange=self.exchange,
+                book_change(
+                    row.instrument_id,
+                    self.exchange,
+                    bids,
+                    asks,
+                    timestamp,
+                    local,
                     is_snapshot=is_snapshot,
-                    bids=book_levels(row.bids),
-                    asks=book_levels(row.asks),
-                    timestamp=timestamp,
-                    local_timestamp=local,
                 )
             )
 

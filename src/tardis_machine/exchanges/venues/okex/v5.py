@@ -5,13 +5,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tardis_machine.exchanges.levels import Level, book_levels
+from tardis_machine.exchanges.level_texts import TextLevels, has_levels, pair_levels
+from tardis_machine.exchanges.levels import Level, book_change
 from tardis_machine.exchanges.numbers import LooseNumber, nonzero
 from tardis_machine.exchanges.protocols.checksums import ALTERNATING, CheckedBookMapper, RawPair
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper, WireFormat
 from tardis_machine.exchanges.tags import StartTag
 from tardis_machine.exchanges.venues.okex import v3
-from tardis_machine.model.records import BookChange, BookTicker, SnapshotLevel, Trade
+from tardis_machine.model.records import BookTicker, SnapshotLevel, Trade
 from tardis_machine.model.requests import Filter
 from tardis_machine.model.time import ms_text
 
@@ -151,6 +152,9 @@ class BookMapper(CheckedBookMapper):
     channel = "books"
     formula = ALTERNATING
     raw_sides = RawBook
+    books: ClassVar[TextLevels] = pair_levels(
+        InstrumentPush[BookItem], "data", bids="bids", asks="asks"
+    )
 
     def handler(self, tag: str) -> Handler | None:
         """Handle the one channel that books are read from."""
@@ -158,7 +162,7 @@ class BookMapper(CheckedBookMapper):
             return None
         if self.checks_sequence:
             return InstrumentPush[Raw], self.map_live
-        return InstrumentPush[BookItem], self.map
+        return self.books, self.map
 
     def map(self, message: InstrumentPush[BookItem], local: str, emit: Emit) -> None:
         """Emit each book, or what changed of it."""
@@ -180,17 +184,19 @@ class BookMapper(CheckedBookMapper):
         self, symbol: str, action: str | None, item: BookItem, local: str, emit: Emit
     ) -> None:
         """Emit a book that has a time; an idle one sends updates without levels."""
-        if item.ts == 0 or (action == "update" and not item.bids and not item.asks):
+        bids, asks = item.bids, item.asks
+        is_idle = action == "update" and not (has_levels(bids) or has_levels(asks))
+        if item.ts == 0 or is_idle:
             return
         emit(
-            BookChange(
-                symbol=symbol,
-                exchange=self.exchange,
+            book_change(
+                symbol,
+                self.exchange,
+                bids,
+                asks,
+                ms_text(item.ts),
+                local,
                 is_snapshot=action == "snapshot",
-                bids=book_levels(item.bids),
-                asks=book_levels(item.asks),
-                timestamp=ms_text(item.ts),
-                local_timestamp=local,
             )
         )
 

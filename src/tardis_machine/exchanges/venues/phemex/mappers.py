@@ -1,5 +1,9 @@
 """Phemex mappers: both families of channels give the same records."""
 
+from typing import ClassVar
+
+from tardis_machine.exchanges.level_texts import TextLevels, pair_levels
+from tardis_machine.exchanges.levels import book_change
 from tardis_machine.exchanges.spec import Emit, Handler, Mapper
 from tardis_machine.exchanges.tickers import TickerMapper
 from tardis_machine.exchanges.venues.phemex.messages import (
@@ -54,11 +58,14 @@ class BookMapper(Mapper):
     """`book` and `orderbook_p`."""
 
     is_stateless = True
+    decimal_books: ClassVar[TextLevels] = pair_levels(
+        DecimalBook, "orderbook_p", bids="bids", asks="asks"
+    )
 
     def handler(self, tag: str) -> Handler | None:
         """Handle both channels."""
         if tag == "orderbook_p":
-            return DecimalBook, self.map_decimal
+            return self.decimal_books, self.map_decimal
         return (ScaledBook, self.map_scaled) if tag == "book" else None
 
     def map_scaled(self, message: ScaledBook, local: str, emit: Emit) -> None:
@@ -85,14 +92,14 @@ class BookMapper(Mapper):
             return
         sides = message.orderbook_p
         emit(
-            BookChange(
-                symbol=message.symbol.upper(),
-                exchange=EXCHANGE,
+            book_change(
+                message.symbol.upper(),
+                EXCHANGE,
+                sides.bids,
+                sides.asks,
+                ns_text(message.timestamp),
+                local,
                 is_snapshot=message.type == "snapshot",
-                bids=[BookLevel(bid.price, bid.amount) for bid in sides.bids],
-                asks=[BookLevel(ask.price, ask.amount) for ask in sides.asks],
-                timestamp=ns_text(message.timestamp),
-                local_timestamp=local,
             )
         )
 

@@ -1,0 +1,6 @@
+"""Types of `compiled_order_book.pyx`: the classes have the same methods as their twins."""
+
+from tardis_machine.computed.order_book import BookSide, OrderBook
+
+class CompiledBookSide(BookSide): ...
+class CompiledOrderBook(OrderBook): ...

@@ -1,0 +1,1 @@
+"""From the bytes of a message to the struct that mappers read."""

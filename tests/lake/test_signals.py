@@ -65,9 +65,7 @@ def wait_for_batches(
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    ("command", "send"), [("run", terminate), ("ingest", terminate), ("run", press_ctrl_c)]
-)
+@pytest.mark.parametrize(("command", "send"), [("run", terminate), ("ingest", press_ctrl_c)])
 def test_stopped_job_prints_no_traces(command: str, send: Send, tmp_path: Path) -> None:
     code, printed = stopped(command, send, tmp_path)
     assert code == 0, printed

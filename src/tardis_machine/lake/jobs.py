@@ -8,9 +8,12 @@ available.
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from deltalake.exceptions import DeltaError
 from prometheus_client import start_http_server
@@ -21,22 +24,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tardis_machine.buses.registry import PublishingSettings
-from tardis_machine.lake.bronze.ingest import ingest_writer
 from tardis_machine.lake.buses import chosen_bus
-from tardis_machine.lake.buses.client import ReadPolicy
 from tardis_machine.lake.errors import LakeError, PythonStartError, query_error, spark_error
-from tardis_machine.lake.gold.build import build_writer
 from tardis_machine.lake.progress import ProgressListener
 from tardis_machine.lake.settings import LakeSettings, SparkSettings
-from tardis_machine.lake.silver.limits import EventLimits
-from tardis_machine.lake.silver.refine import refine_writer
+from tardis_machine.lake.spark.python_workers import start_workers
 from tardis_machine.lake.spark.session import open_session
 from tardis_machine.lake.store.locks import locked
-from tardis_machine.lake.store.store import Store
-from tardis_machine.lake.tables import TABLES
 from tardis_machine.model.errors import SettingsError
 from tardis_machine.telemetry.metrics import Metrics
 
+if TYPE_CHECKING:
+    from tardis_machine.lake.queries import Queries
+
+USED_LATER = ("tardis_machine.lake.queries", "pandas")
+"""Modules that take long to import; pyspark and pyarrow use pandas."""
 WATCH_SECONDS = 1
 FOLLOW_SECONDS = 0.5
 """How often a stage looks for what the one before it in the same job has written."""
@@ -101,12 +103,15 @@ class Job:
     def run(self) -> None:
         """Start Spark, and run until everything is read or the job is stopped."""
         is_once = self._settings.once
+        # While the JVM starts, this process has nothing else to do.
+        threading.Thread(target=lambda: [*map(import_module, USED_LATER)]).start()
         with open_session(
             self._settings.spark,
             profile="quick" if is_once else "throughput",
             log_path=self._settings.spark.cache_dir / LOG_FILE,
             writes_archive=is_once,
         ) as spark:
+            start_workers(spark)
             self.run_in(spark)
 
     def run_in(self, spark: SparkSession) -> None:
@@ -118,13 +123,15 @@ class Job:
 
     def run_locked(self, spark: SparkSession) -> None:
         """Run in an existing session, for a caller that keeps others from the lake."""
+        from tardis_machine.lake.queries import Queries
+
         with self._serve_metrics(), failures_of_spark():
-            lake = self._settings.lake
-            Store(spark, lake.root, lake.catalog).register(TABLES.values())
+            queries = Queries(spark, self._settings.lake, self._listener)
+            queries.register_tables()
             if self._settings.once:
-                self._run_once(spark)
+                self._run_once(queries)
             else:
-                self._run_until_stopped(spark)
+                self._run_until_stopped(queries)
 
     @contextmanager
     def _serve_metrics(self) -> Iterator[None]:
@@ -142,40 +149,45 @@ class Job:
             thread.join()
             server.server_close()
 
-    def _run_once(self, spark: SparkSession) -> None:
-        for stage in self._stages:
-            query = self._read_available(stage, spark)
-            query.stop()
-            self._report(query)
+    def _run_once(self, queries: "Queries") -> None:
+        # A query is made in a second or two of Spark's driver: while another one runs.
+        with ThreadPoolExecutor(1) as pool:
+            writers = {stage: pool.submit(self._writer, stage, queries) for stage in self._stages}
+            for stage in self._stages:
+                query = self._read_available(stage, writers[stage], queries)
+                query.stop()
+                self._report(query)
 
-    def _read_available(self, stage: Stage, spark: SparkSession) -> StreamingQuery:
+    def _read_available(
+        self, stage: Stage, made: "Future[DataStreamWriter]", queries: "Queries"
+    ) -> StreamingQuery:
         """Run a query until it has read what is available, or the job is stopped."""
-        start = 0
+        start, writer = 1, made.result()
         while True:
-            start += 1
-            query = self._writer(stage, spark).trigger(availableNow=True).start()
+            query = writer.trigger(availableNow=True).start()
             with self._tried_again(start), _failures_of(query):
                 while not self._stop.is_set() and not query.awaitTermination(WATCH_SECONDS):
                     pass
                 return query
+            start, writer = start + 1, self._writer(stage, queries)
 
-    def _run_until_stopped(self, spark: SparkSession) -> None:
+    def _run_until_stopped(self, queries: "Queries") -> None:
         def start(stage: Stage) -> StreamingQuery:
             interval = f"{self._interval(stage)} seconds"
-            return self._writer(stage, spark).trigger(processingTime=interval).start()
+            return self._writer(stage, queries).trigger(processingTime=interval).start()
 
         starts = Counter(self._stages)
-        queries = {stage: start(stage) for stage in self._stages}
+        running = {stage: start(stage) for stage in self._stages}
         try:
             while not self._stop.wait(WATCH_SECONDS):
-                for stage, query in queries.items():
+                for stage, query in running.items():
                     with self._tried_again(starts[stage]):
                         _check(query)
                         continue
                     starts[stage] += 1
-                    queries[stage] = start(stage)
+                    running[stage] = start(stage)
         finally:
-            for query in queries.values():
+            for query in running.values():
                 query.stop()
                 self._report(query)
 
@@ -195,19 +207,12 @@ class Job:
                 raise
             self._say(f"{error} Starting it again.")
 
-    def _writer(self, stage: Stage, spark: SparkSession) -> DataStreamWriter:
-        lake = self._settings.lake
-        store = Store(spark, lake.root, lake.catalog)
-        # Every store has its own session, and every session its own listeners.
-        store.spark.streams.addListener(self._listener)
+    def _writer(self, stage: Stage, queries: "Queries") -> DataStreamWriter:
         if stage is Stage.REFINE:
-            limits = EventLimits(lake.max_event_skew_seconds, lake.late_exchanges)
-            return refine_writer(store, lake.max_batch_bytes, limits=limits)
+            return queries.refine()
         if stage is Stage.BUILD:
-            return build_writer(store, lake.max_batch_bytes, restates=self._settings.restates)
-        bus = chosen_bus(self._settings.publishing)
-        policy = ReadPolicy(max_rows=lake.max_batch_events, fails_on_loss=lake.fail_on_data_loss)
-        return ingest_writer(store, bus, policy)
+            return queries.build(restates=self._settings.restates)
+        return queries.ingest(self._settings.publishing)
 
     def _report(self, query: StreamingQuery) -> None:
         self._listener.wait_for_end(str(query.runId))

@@ -1,5 +1,6 @@
 """Tables on disk: those of other versions, writes that come twice, and what their log tells."""
 
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from tardis_machine.lake.arrow import arrow_schema
 from tardis_machine.lake.errors import TableVersionError
 from tardis_machine.lake.store.changes import CHANGE, changed_rows
+from tardis_machine.lake.store.few_changes import changed_few
 from tardis_machine.lake.store.log_stats import files_with, known_times
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times
@@ -132,8 +134,10 @@ def test_changes_are_what_differs(spark: SparkSession) -> None:
         key = {"date": DAY, "exchange": "bitmex", "symbol": "XBTUSD", "minute": start}
         return key | {"buys": 1, "buy_volume": 0.3} | columns
 
-    old = [minute(0), minute(1), minute(2), minute(3), minute(5, sell_volume=1.0)]
+    strange = [minute(6, buy_volume=math.nan), minute(7, buy_volume=math.inf)]
+    old = [minute(0), minute(1), minute(2), minute(3), minute(5, sell_volume=1.0), *strange]
     new = [
+        *strange,
         minute(0),
         minute(1, buys=2),
         minute(2, buy_volume=0.1 + 0.2),
@@ -146,15 +150,32 @@ def test_changes_are_what_differs(spark: SparkSession) -> None:
     assert values(changes, "minute", CHANGE) == expected
     kept = changed_rows(*both, LIQUIDATIONS_1M, deletes=False)
     assert values(kept, "minute", CHANGE) == expected[1:]
+    for deletes, by_spark in ((True, changes), (False, kept)):
+        few = changed_few(*(rows.toArrow() for rows in both), LIQUIDATIONS_1M, deletes=deletes)
+        names = (*LIQUIDATIONS_1M.column_names, CHANGE)
+        assert values(spark.createDataFrame(few), *names) == values(by_spark, *names)
 
 
-def test_replacing_applies_inserts_updates_and_deletes(store: Store) -> None:
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_replacing_applies_inserts_updates_and_deletes(
+    spark: SparkSession, tmp_path: Path, few: bool, is_folder: bool
+) -> None:
+    store = Store(spark, str(tmp_path) if is_folder else tmp_path.as_uri())
+
     def rows(**buys: int) -> list[dict[str, Any]]:
         key = {"date": DAY, "exchange": "bitmex", "minute": at(0)}
         return [key | {"symbol": symbol, "buys": count} for symbol, count in buys.items()]
 
     store.append(frame(store.spark, LIQUIDATIONS_1M, rows(a=1, b=1, c=1)), LIQUIDATIONS_1M)
     wanted = frame(store.spark, LIQUIDATIONS_1M, rows(b=2, c=1, d=4))
-    changes = changed_rows(wanted, store.read(LIQUIDATIONS_1M), LIQUIDATIONS_1M, deletes=True)
-    store.replace(changes, LIQUIDATIONS_1M)
+    if few:
+        both = (wanted.toArrow(), store.collect(LIQUIDATIONS_1M))
+        counts = store.replace_arrow(
+            changed_few(*both, LIQUIDATIONS_1M, deletes=True), LIQUIDATIONS_1M
+        )
+    else:
+        both = (wanted, store.read(LIQUIDATIONS_1M))
+        counts = store.replace(changed_rows(*both, LIQUIDATIONS_1M, deletes=True), LIQUIDATIONS_1M)
+    assert counts == {"delete": 1, "insert": 1, "update": 1}
     assert values(store.read(LIQUIDATIONS_1M), "symbol", "buys") == [("b", 2), ("c", 1), ("d", 4)]

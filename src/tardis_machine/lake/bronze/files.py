@@ -5,6 +5,7 @@ a folder; elsewhere Spark writes them.
 """
 
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tardis_machine.lake.arrow import Values, arrow, kernels
 from tardis_machine.lake.bronze.rows import UNIQUE, bronze_batch
 from tardis_machine.lake.buses.rows import RowForm
+from tardis_machine.lake.errors import LakeError
 from tardis_machine.lake.tables.bronze import EVENTS
 from tardis_machine.model.time import us_text
 
@@ -55,6 +57,9 @@ def file_form(path: str) -> RowForm:
     """Return the form in which tasks write rows to a table and deliver files."""
 
     def write(records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Only tasks need this module; the processes that plan for them get this function, too.
+        from tardis_machine.lake.bronze.files import write_files
+
         return write_files(path, records)
 
     return RowForm(FILE_SCHEMA, write)
@@ -65,12 +70,17 @@ def write_files(
 ) -> Iterator[pa.RecordBatch]:
     """Write records of a bus to new files below the folder of the table; yield what they hold."""
     writer = _Writer(Path(path), max_file_bytes)
-    for batch in records:
-        files = writer.add(bronze_batch(batch))
-        if files:
+    try:
+        for batch in records:
+            files = writer.add(bronze_batch(batch))
+            if files:
+                yield pa.RecordBatch.from_pylist(files, schema=_ARROW)
+        if files := writer.finish():
             yield pa.RecordBatch.from_pylist(files, schema=_ARROW)
-    if files := writer.finish():
-        yield pa.RecordBatch.from_pylist(files, schema=_ARROW)
+    except Exception:
+        # Nobody commits them: the next attempt writes others, and a full disk stays full.
+        writer.discard()
+        raise
 
 
 @dataclass
@@ -86,6 +96,7 @@ class _Writer:
         self._folder = folder
         self._max_file_bytes = max_file_bytes
         self._pending: dict[tuple[str, str], _Pending] = {}
+        self._written: list[Path] = []
 
     def add(self, rows: pa.RecordBatch) -> list[dict[str, object]]:
         """Take rows, and return the files that became full."""
@@ -102,23 +113,40 @@ class _Writer:
         """Write what is left."""
         return [self._write(place) for place in list(self._pending)]
 
+    def discard(self) -> None:
+        """Delete the files that were written."""
+        for file in self._written:
+            file.unlink(missing_ok=True)
+
     def _write(self, place: tuple[str, str]) -> dict[str, object]:
         rows = pa.Table.from_batches(self._pending.pop(place).parts)
         day, case = place
         name = f"date={day}/payload_case={case}/part-{uuid.uuid4()}.snappy.parquet"
-        file = self._folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _parquet.write_table(
-            rows, file, compression="snappy", use_dictionary=_DICTIONARIES, store_schema=False
-        )
         return {
             "path": name,
-            "size": file.stat().st_size,
+            "size": self._write_file(name, rows),
             "date": day,
             "payload_case": case,
             "rows": len(rows),
             "stats": _stats(rows),
         }
+
+    def _write_file(self, name: str, rows: Values) -> int:
+        """Write rows to a new file and return its size."""
+        file = self._folder / name
+        self._written.append(file)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            _parquet.write_table(
+                rows, file, compression="snappy", use_dictionary=_DICTIONARIES, store_schema=False
+            )
+            return file.stat().st_size
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise LakeError(
+                f"{file} cannot be written: {reason}. Nothing of the batch was committed; the next "
+                "start reads it again."
+            ) from error
 
 
 def _parts(rows: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:

@@ -15,7 +15,8 @@ from tardis_machine.lake.gold.windows import in_dirty_minutes
 from tardis_machine.lake.roots import is_local
 from tardis_machine.lake.store.caching import persisted
 from tardis_machine.lake.store.changes import changed_rows
-from tardis_machine.lake.store.few_rows import MAX_ROWS, can_express
+from tardis_machine.lake.store.few_changes import changed_few
+from tardis_machine.lake.store.few_rows import MAX_ROWS, can_express, read_few
 from tardis_machine.lake.store.log_stats import rows_near
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.store.times import Times, in_spans, on_days
@@ -136,20 +137,27 @@ class Batch:
     def write(self, table: Table, new: Replacement) -> None:
         """Write the rows that differ from those in the table."""
         store, spans, time = self._store, new.spans, new.time
-        few = self.dirty.is_few and can_express(spans)
+        few = self.dirty.is_few and can_express(spans) and is_local(store.root)
         if not store.known_times(table, time, spans, **new.partitions):
             store.append(new.rows, table, few=few)
+            return
+        bounds = _conditions(spans, time, new.partitions)
+        if few:
+            store.replace_arrow(self._few_changes(table, new), table, *bounds)
             return
         old = new.old
         if old is None:
             old = self.gold_rows(table, spans, time, **new.partitions)
-        changes = changed_rows(new.rows, old, table, deletes=new.old is not None)
-        bounds = _conditions(spans, time, new.partitions)
-        if few:
-            store.replace(changes, table, *bounds, few=True)
-            return
-        with persisted(changes) as kept:
-            store.replace(kept, table, *bounds)
+        with persisted(changed_rows(new.rows, old, table, deletes=new.old is not None)) as changes:
+            store.replace(changes, table, *bounds)
+
+    def _few_changes(self, table: Table, new: Replacement) -> Values:
+        """Return what differs, in the memory of the driver."""
+        path, rows = self._store.path(table), new.rows.toArrow()
+        if new.old is None:
+            old = read_few(path, table, new.time, new.spans, **new.partitions)
+            return changed_few(rows, old, table, deletes=False)
+        return changed_few(rows, new.old.toArrow(), table, deletes=True)
 
 
 def _cases_that_touch(table: Table) -> tuple[str, ...]:

@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812
 
 from tardis_machine.exchanges.instruments.registry import instrument_of
 from tardis_machine.exchanges.instruments.spec import Instrument
-from tardis_machine.lake.arrow import Values, arrow_schema
-from tardis_machine.lake.store.changes import changed_rows
+from tardis_machine.lake.arrow import Values, arrow_schema, kernels
+from tardis_machine.lake.store.few_changes import changed_few
 from tardis_machine.lake.store.store import Store
 from tardis_machine.lake.tables.instruments import INSTRUMENTS
 
@@ -42,12 +41,12 @@ class Instruments:
         series = set(zip(found["exchange"].to_pylist(), found["symbol"].to_pylist(), strict=True))
         rows = instrument_rows(ruled(series - self._known))
         if len(rows):
-            old = self._store.read(INSTRUMENTS)
-            told = old.where(F.col("source") == DATA_API).select(*_SERIES)
-            new = self._store.spark.createDataFrame(rows).join(told, _SERIES, "left_anti")
+            old = self._store.collect(INSTRUMENTS)
+            told = old.filter(kernels.equal(old["source"], DATA_API)).select(_SERIES)
+            new = rows.join(told, _SERIES, join_type="left anti")
             # A newer version may have a better rule.
-            changes = changed_rows(new, old, INSTRUMENTS, deletes=False)
-            self._store.replace(changes, INSTRUMENTS, few=True)
+            changes = changed_few(new, old, INSTRUMENTS, deletes=False)
+            self._store.replace_arrow(changes, INSTRUMENTS)
         self._known |= series
 
 
@@ -56,10 +55,11 @@ def replace_instruments(store: Store, periods: Iterable[Period]) -> dict[str, in
 
     All rows of these symbols that differ are replaced, those of rules too.
     """
-    new = store.spark.createDataFrame(instrument_rows(periods, DATA_API))
-    named = new.select(*_SERIES).distinct()
-    old = store.read(INSTRUMENTS).join(named, _SERIES, "left_semi")
-    return store.replace(changed_rows(new, old, INSTRUMENTS, deletes=True), INSTRUMENTS, few=True)
+    new = instrument_rows(periods, DATA_API)
+    named = new.select(_SERIES)
+    old = store.collect(INSTRUMENTS).join(named, _SERIES, join_type="left semi")
+    changes = changed_few(new, old, INSTRUMENTS, deletes=True)
+    return store.replace_arrow(changes, INSTRUMENTS)
 
 
 def ruled(series: Iterable[tuple[str, str]]) -> Iterable[Period]:

@@ -168,6 +168,7 @@ def _place_properties(settings: SparkSettings, jars: tuple[Path, ...]) -> dict[s
         # The default starts a process for every rename, to ask whether a file is a symbolic link.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}"
         ".FileSystemBasedCheckpointFileManager",
+        "spark.python.daemon.module": "tardis_machine.lake.daemon",
     }
 
 

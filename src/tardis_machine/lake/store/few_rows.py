@@ -1,4 +1,4 @@
-"""Write rows that the driver holds to local tables, without Spark.
+"""Read and write rows of local tables that the driver holds, without Spark.
 
 A commit of Spark takes a second however few its rows are, a merge several; here it takes a few
 hundredths.
@@ -6,12 +6,17 @@ hundredths.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from importlib import import_module
+from operator import and_, or_
+from typing import Any
 
 from deltalake import DeltaTable, WriterProperties, write_deltalake
 from deltalake.table import TableMerger
 
-from tardis_machine.lake.arrow import Values, arrow_schema
+from tardis_machine.lake.arrow import Values, arrow, arrow_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE
+from tardis_machine.lake.store.log_stats import files_with
 from tardis_machine.lake.store.times import Times
 from tardis_machine.lake.tables import Table
 
@@ -25,6 +30,39 @@ _EARLIEST_US, _LATEST_US = -9_214_646_400_000_000, 9_214_646_400_000_000
 def can_express(spans: Iterable[Times]) -> bool:
     """Say whether a condition of a merge may have these times."""
     return all(first > _EARLIEST_US and last < _LATEST_US for first, last in spans)
+
+
+def read_few(
+    path: str, table: Table, column: str, wanted: Sequence[Times], **partitions: Sequence[str]
+) -> Values:
+    """Return the rows of a table whose time is in any of the wanted spans.
+
+    Args:
+        path: A table in a local folder.
+        table: What it is.
+        column: One of its time columns.
+        wanted: The spans.
+        partitions: Partition values to read, by column (default: all).
+    """
+    # Imports pandas where it may.
+    dataset: Any = import_module("pyarrow.dataset")
+    schema = arrow_schema(table)
+    files = dataset.dataset(
+        files_with(path, column, wanted),
+        schema=schema,
+        format="parquet",
+        partitioning=dataset.partitioning(
+            arrow.schema([schema.field(name) for name in table.partition_by]), flavor="hive"
+        ),
+        partition_base_dir=path,
+    )
+    time, type_ = dataset.field(column), schema.field(column).type
+    spans = [
+        (time >= arrow.scalar(first, type_)) & (time <= arrow.scalar(last, type_))
+        for first, last in wanted
+    ]
+    named = [dataset.field(name).isin(values) for name, values in partitions.items()]
+    return files.to_table(filter=reduce(and_, named, reduce(or_, spans)))
 
 
 def append_few(path: str, table: Table, rows: Values) -> None:

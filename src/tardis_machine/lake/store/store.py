@@ -182,9 +182,7 @@ class Store:
         else:
             self._merge(rows, table, bounds, f"WHEN NOT MATCHED THEN {_insert(table)}")
 
-    def replace(
-        self, changes: DataFrame, table: Table, *bounds: str, few: bool = False
-    ) -> dict[str, int]:
+    def replace(self, changes: DataFrame, table: Table, *bounds: str) -> dict[str, int]:
         """Apply changes from `changed_rows`, and return how many rows of each change there are.
 
         The cost depends on the number of changes.
@@ -193,10 +191,7 @@ class Store:
             changes: Rows, each with its `change`.
             table: Where they go.
             bounds: As in `insert_new`.
-            few: As in `append`.
         """
-        if few and is_local(self.root):
-            return self._replace_few(changes.toArrow(), table, bounds)
         counts = {row[CHANGE]: row["count"] for row in changes.groupBy(CHANGE).count().collect()}
         if counts.keys() <= {INSERT}:
             if counts:
@@ -214,7 +209,10 @@ class Store:
         )
         return counts
 
-    def _replace_few(self, changes: Values, table: Table, bounds: Iterable[str]) -> dict[str, int]:
+    def replace_arrow(self, changes: Values, table: Table, *bounds: str) -> dict[str, int]:
+        """Apply changes from `changed_few`, as `replace` does."""
+        if not is_local(self.root):
+            return self.replace(self.spark.createDataFrame(changes), table, *bounds)
         counts = counts_of(changes)
         if counts.keys() <= {INSERT}:
             self.append_arrow(changes, table)

@@ -1,6 +1,9 @@
 """Files that tasks write, and their commits."""
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +18,7 @@ from tardis_machine.lake.bronze.files import write_files
 from tardis_machine.lake.bronze.rows import bronze_batch
 from tardis_machine.lake.buses.positions import Lane
 from tardis_machine.lake.buses.rows import make_rows
+from tardis_machine.lake.errors import LakeError
 from tardis_machine.lake.store.log_stats import known_times
 from tardis_machine.lake.store.logs import create_empty
 from tardis_machine.lake.store.store import properties
@@ -37,6 +41,17 @@ def records(*times: float) -> pa.RecordBatch:
 
 def written(path: Path, *batches: pa.RecordBatch) -> list[dict[str, object]]:
     return [row for batch in write_files(str(path), iter(batches)) for row in batch.to_pylist()]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let this process write nothing to files, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class Query:
@@ -100,6 +115,15 @@ def test_file_has_no_more_than_its_size(query: Query) -> None:
     batches = iter([records(0), records(1)])
     found = [row for batch in write_files(str(query.path), batches, 1) for row in batch.to_pylist()]
     assert [each["rows"] for each in found] == [1] * 6
+
+
+def test_full_disk_leaves_no_file_of_the_task(query: Query) -> None:
+    files = write_files(str(query.path), iter([records(0), records(1)]), 1)
+    next(files)
+    assert list(query.path.rglob("*.parquet"))
+    with full_disk(), pytest.raises(LakeError, match="cannot be written: File too large"):
+        next(files)
+    assert list(query.path.rglob("*.parquet")) == []
 
 
 def test_batch_is_committed_once(query: Query) -> None:

@@ -15,14 +15,16 @@ from tardis_machine.lake.store.few_rows import (
     can_express,
     counts_of,
     insert_few,
+    read_few,
     replace_few,
 )
 from tardis_machine.lake.store.log_stats import known_times
 from tardis_machine.lake.store.logs import create_empty
 from tardis_machine.lake.store.store import properties
 from tardis_machine.lake.store.times import Times, in_spans, on_days
-from tardis_machine.lake.tables.gold import LIQUIDATIONS_1M
+from tardis_machine.lake.tables.gold import BARS, LIQUIDATIONS_1M
 from tardis_machine.lake.tables.silver import TRADES
+from tardis_machine.model.time import MINUTE_US
 
 DAY = date(2024, 3, 1)
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -33,6 +35,11 @@ KEYS = [f"t.{name} = s.{name}" for name in LIQUIDATIONS_1M.key]
 def minute(number: int, buys: int = 1) -> dict[str, Any]:
     start = START + timedelta(minutes=number)
     return {"date": DAY, "exchange": "bitmex", "symbol": "X", "minute": start, "buys": buys}
+
+
+def minute_span(number: int) -> Times:
+    first_us = START_US + number * MINUTE_US
+    return Times(first_us, first_us + MINUTE_US - 1)
 
 
 def minutes(*rows: dict[str, Any]) -> pa.Table:
@@ -50,6 +57,29 @@ def path(tmp_path: Path) -> str:
     create_empty(path, LIQUIDATIONS_1M, properties(LIQUIDATIONS_1M))
     append_few(path, LIQUIDATIONS_1M, minutes(minute(0), minute(1), minute(2)))
     return path
+
+
+def test_rows_are_read_of_the_wanted_spans(path: str) -> None:
+    append_few(path, LIQUIDATIONS_1M, minutes(minute(2_000), minute(3_000)))
+    spans = [Times(START_US, START_US + 1), minute_span(2), minute_span(3_000), minute_span(4_000)]
+    rows = read_few(path, LIQUIDATIONS_1M, "minute", spans)
+    assert rows.schema == arrow_schema(LIQUIDATIONS_1M)
+    numbers = ((row["minute"] - START) // timedelta(minutes=1) for row in rows.to_pylist())
+    assert sorted(numbers) == [0, 2, 3_000]
+    assert len(read_few(path, LIQUIDATIONS_1M, "minute", [minute_span(4_000)])) == 0
+
+
+def test_rows_are_read_of_the_wanted_partitions(tmp_path: Path) -> None:
+    path, times = str(tmp_path / "bars"), {"date": DAY, "open_ts": START}
+    bars = [
+        times | {"exchange": "bitmex", "symbol": "X", "interval": interval}
+        for interval in ("1s", "1m", "1h")
+    ]
+    create_empty(path, BARS, properties(BARS))
+    append_few(path, BARS, pa.Table.from_pylist(bars, schema=arrow_schema(BARS)))
+    rows = read_few(path, BARS, "open_ts", [minute_span(0)], interval=("1s", "1h"))
+    assert sorted(rows["interval"].to_pylist()) == ["1h", "1s"]
+    assert set(rows["date"].to_pylist()) == {DAY}
 
 
 def test_known_rows_are_not_inserted(path: str) -> None:

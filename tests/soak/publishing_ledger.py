@@ -27,8 +27,10 @@ class Ledger:
     """
 
     def __init__(self, body: bytes, disorder: int = 0) -> None:
-        keys = [key_of(record) for record in decode_lines(body)]
-        self._key_of_line = dict(zip(body.splitlines(), keys, strict=True))
+        records = decode_lines(body)
+        keys = [key_of(record) for record in records]
+        # As the events give them: levels of the response may have the digits of the venue.
+        self._key_of_line = dict(zip(encode_lines(records).splitlines(), keys, strict=True))
         self._keys = len(set(keys))
         self._disorder = disorder
         self._decoder = Decoder()

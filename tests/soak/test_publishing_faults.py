@@ -1,6 +1,7 @@
 """Minutes of random faults at a steady rate: nothing lost, nothing out of order, nothing grows.
 
-`TM_SOAK_MINUTES` sets the duration for each bus, `TM_SOAK_SEED` repeats a run.
+`TM_SOAK_MINUTES` sets the duration for each bus, `TM_SOAK_RATE` the events per second of those that
+take more, `TM_SOAK_SEED` repeats a run.
 """
 
 import os
@@ -43,7 +44,7 @@ from tests.soak.publishing_load import make_seed, record_minutes
 from tests.soak.publishing_trial import Run, Trial
 
 SECONDS = float(os.environ.get("TM_SOAK_MINUTES", "10")) * 60
-EVENTS_PER_SECOND = 20_000
+EVENTS_PER_SECOND = float(os.environ.get("TM_SOAK_RATE", "20000"))
 TIMEOUT_MS = "3000"
 KINESIS_CALL_RECORDS = 500
 """In Kinesis' default mode, order may suffer within one call."""

@@ -56,7 +56,7 @@ def as_kafka(settings: EventHubsSettings) -> KafkaSettings:
         exclude_payloads=settings.exclude_payloads,
         static_headers=settings.static_headers,
         meta_headers_prefix=settings.meta_headers_prefix,
-        max_batch_size=settings.max_batch_size,
+        max_batch_size=settings.batch_events,
         max_batch_bytes=_at_most(MAX_REQUEST_BYTES, settings.max_batch_bytes),
         max_batch_delay_ms=settings.max_batch_delay_ms,
         max_record_bytes=_at_most(MAX_REQUEST_BYTES, settings.max_record_bytes),

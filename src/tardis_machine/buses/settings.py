@@ -102,7 +102,7 @@ class EventBusSettings:
     parked_max_bytes: int = option(
         256 * MIB,
         "Maximum size of events that wait for a missing or refused destination, per bus; "
-        "beyond it they become dead letters.",
+        "beyond it they become dead letters, or wait in the log if it works again.",
         minimum=0,
     )
     durability: Durability = option(

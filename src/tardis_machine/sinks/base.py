@@ -55,7 +55,10 @@ def bytes_of(events: Iterable[Event]) -> int:
 def fitting(events: Sequence[Event], start: int, max_events: int, max_bytes: int) -> int:
     """Return how many events from `start` on fit; at least one, so that large ones get through."""
     count, room = 0, max_bytes
-    for event in events[start : start + max(1, max_events)]:
+    candidates = events[start : start + max(1, max_events)]
+    if bytes_of(candidates) <= max_bytes:
+        return len(candidates)
+    for event in candidates:
         room -= len(event.data) + OVERHEAD_BYTES
         if room < 0 and count:
             break

@@ -2,9 +2,10 @@
 
 import os
 import time
-import zlib
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+
+from isal.isal_zlib import crc32
 
 from tardis_machine.buses.files.log import (
     CODEC_NONE,
@@ -196,7 +197,7 @@ class LogWriter:
 
     def _note_durable_end(self) -> None:
         place = DURABLE.pack(self._number, self._durable_size, 0)[:-4]
-        note = place + zlib.crc32(place).to_bytes(4, "little")
+        note = place + crc32(place).to_bytes(4, "little")
         descriptor = os.open(self.directory / DURABLE_FILE, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             os.pwrite(descriptor, note, 0)

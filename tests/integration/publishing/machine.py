@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -148,8 +149,16 @@ class Machine:
         return self._log.read_text()
 
     def health(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health-check") as response:
-            return dict(json.load(response))
+        return dict(json.loads(self.health_check()[1]))
+
+    def health_check(self) -> tuple[int, bytes]:
+        """Return status and body of the answer, whether the server is well or not."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health-check") as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
 
     def bus(self, name: str = "files") -> dict[str, Any]:
         return dict(self.health().get("eventBus", {}).get(name, {}))

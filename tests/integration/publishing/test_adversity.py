@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from tardis_machine.sinks.publisher.publisher import waiting_events
+from tardis_machine.sinks.publisher.supervision import UNSTABLE_DEATHS
 from tardis_machine.sinks.storage.chunks import HEAD_BYTES
 from tardis_machine.sinks.storage.directory import find_logs
 from tardis_machine.sinks.storage.quarantine import list_quarantine
@@ -138,6 +139,22 @@ def test_publisher_of_a_required_bus_that_dies_in_an_outage_comes_back(
         wait_for_events(bus, body)
         assert machine.stop() == 0
     assert_equals_response(published(bus), body)
+
+
+def test_required_bus_is_unwell_while_its_publisher_dies_again_and_again(
+    cache: Path, tmp_path: Path
+) -> None:
+    bus = tmp_path / "bus"
+    flags = [f"--files-dir={bus}", "--event-bus-startup=require"]
+    with Machine(cache, tmp_path, *flags) as machine:
+        assert machine.health_check()[0] == 200
+        for _ in range(UNSTABLE_DEATHS):
+            kill_publisher(machine)
+        body = minutes(machine, 0, 1)
+        wait_for_events(bus, body)
+        wait_for_state(machine, "up")
+        assert machine.health_check()[0] == 503
+        assert machine.stop() == 0
 
 
 def test_flipped_bit_costs_one_chunk_and_is_counted(cache: Path, tmp_path: Path) -> None:

@@ -134,15 +134,23 @@ def events_for(topic: str, count: int, **options: Any) -> list[Event]:
 
 
 def send_until_ok(sink: KafkaSink, events: list[Event]) -> list[Outcome]:
-    """Send as a sender would, and return what the attempts before the last one said."""
-    seen = []
+    """Send as a sender would: what was delivered is not sent again.
+
+    Return what the attempts before the last one said.
+    """
+    seen: list[Outcome] = []
     deadline = time.monotonic() + 240
-    while (said := outcomes(sink, events)) != {Outcome.OK}:
+    while True:
+        results = sink.send(events)
+        said = {result.outcome for result in results}
+        if said == {Outcome.OK}:
+            return seen
         assert time.monotonic() < deadline, said
         seen += sorted(said)
+        sent = zip(events, results, strict=True)
+        events = [event for event, result in sent if result.outcome is not Outcome.OK]
         if Outcome.CLIENT_LOST in said:
             sink.open()
-    return seen
 
 
 # -- outages

@@ -11,9 +11,10 @@ from tardis_machine.bronze.series import Origin
 from tardis_machine.model.requests import StreamRequest
 from tardis_machine.model.time import SECOND_US
 from tardis_machine.session.contents import live_contents
+from tardis_machine.session.live.chunks import LiveChunk
 from tardis_machine.session.live.plan import StreamEntry, plan_stream
 from tardis_machine.session.live.publishing import LivePublisher
-from tardis_machine.session.live.views import LiveChunk, LiveViews
+from tardis_machine.session.live.views import LiveViews
 from tardis_machine.sinks.publisher.client import PublisherClient
 from tardis_machine.sources.live.listeners import Failure, Loss, Tap
 from tardis_machine.sources.live.settings import LiveSettings

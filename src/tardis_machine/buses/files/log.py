@@ -35,13 +35,13 @@ The writing side is in `sinks.log_writer`. Nothing here starts a thread or keeps
 """
 
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import msgspec
 import zstandard
+from isal.isal_zlib import crc32
 
 from tardis_machine.model.errors import SinkError
 
@@ -138,7 +138,7 @@ def _noted_end(directory: Path) -> Position:
             break
         if len(noted) == DURABLE.size:
             segment, byte, checksum = DURABLE.unpack(noted)
-            if zlib.crc32(noted[:-4]) == checksum:
+            if crc32(noted[:-4]) == checksum:
                 return Position(segment, byte)
     return Position(0, 0)
 
@@ -175,7 +175,7 @@ def payloads_of(
         stored = file.read(length)
         if len(stored) < length:
             return
-        if zlib.crc32(stored) != checksum:
+        if crc32(stored) != checksum:
             raise LogError(f"{file.name}: the block at byte {position} is corrupt.")
         end = position + BLOCK_HEADER.size + length
         yield position, end, _decompressed(codec, stored, file.name)
@@ -197,7 +197,7 @@ def whole_end(path: Path) -> int:
 def pack_block(payload: bytes, codec: int = CODEC_NONE) -> bytes:
     """Return a block of packed records."""
     stored = zstandard.compress(payload) if codec == CODEC_ZSTD else payload
-    return BLOCK_HEADER.pack(VERSION, codec, len(stored), zlib.crc32(stored)) + stored
+    return BLOCK_HEADER.pack(VERSION, codec, len(stored), crc32(stored)) + stored
 
 
 def pack_record(destination: bytes, key: bytes, headers: bytes, envelope: bytes) -> bytes:

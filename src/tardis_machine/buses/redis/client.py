@@ -6,8 +6,10 @@ through its connection object: a pipeline of the client costs three times as muc
 
 import time
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, TypeAlias
 
+from redis._parsers.hiredis import NOT_ENOUGH_DATA
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
 from redis.exceptions import RedisError, ResponseError
@@ -18,7 +20,7 @@ from tardis_machine.buses.redis.settings import RedisSettings
 from tardis_machine.model.errors import MissingExtraError
 
 try:
-    from hiredis import pack_command
+    from hiredis import Reader, pack_command
 except ModuleNotFoundError as error:
     raise MissingExtraError(
         "Redis requires 'hiredis'. Run: pip install 'tardis-machine[redis]'"
@@ -66,17 +68,33 @@ class Link:
     def read(self, count: int, deadline: float) -> tuple[list[Reply], RedisError | None]:
         """Read replies; fewer, and the failure, when the connection or the time ends."""
         replies: list[Reply] = []
-        read, now = self._connection.read_response, time.monotonic
-        for _ in range(count):
+        while len(replies) < count:
             try:
-                remaining = max(0.0, deadline - now())
-                replies.append(read(timeout=remaining, disconnect_on_error=False))
+                remaining = max(0.0, deadline - time.monotonic())
+                replies.append(
+                    self._connection.read_response(timeout=remaining, disconnect_on_error=False)
+                )
+                self._take_received(replies, count)
             except RedisError as error:
                 if not _is_reply(error):
                     self.close()
                     return replies, error
                 replies.append(error)
         return replies, None
+
+    def _take_received(self, replies: list[Reply], count: int) -> None:
+        """Take more replies that came together with one; raise the error that ends them.
+
+        The client takes a microsecond for each. Its reader is a private place of it, so without
+        one replies are read one by one.
+        """
+        reader = getattr(self._connection._parser, "_reader", None)
+        if not isinstance(reader, Reader):
+            return
+        for reply in islice(iter(reader.gets, NOT_ENOUGH_DATA), count - len(replies)):
+            if type(reply) is not bytes and (failure := _failure_in(reply)) is not None:
+                raise failure
+            replies.append(reply)
 
     def ask(self, *words: str | bytes | int) -> Reply:
         """Send one command and return its reply; raise when it is an error."""
@@ -94,6 +112,12 @@ class Link:
             return bool(self._connection.can_read(0))
         except RedisError:
             return True
+
+
+def _failure_in(reply: Reply) -> RedisError | None:
+    """Return the error in a reply, or at the beginning of a list, that is one of the connection."""
+    first = reply[0] if isinstance(reply, list) and reply else reply
+    return first if isinstance(first, RedisError) and not _is_reply(first) else None
 
 
 def _is_reply(error: RedisError) -> bool:

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from tardis_machine.bronze.cases import AnyCase, PayloadCase
-from tardis_machine.bronze.encode import Encoder
-from tardis_machine.bronze.envelope import Envelope, identities
+from tardis_machine.bronze.encode import Encoder, identities
+from tardis_machine.bronze.envelope import Envelope
 from tardis_machine.bronze.ordinals import Counts, Ordinals
 from tardis_machine.model.errors import EnvelopeError
 from tardis_machine.model.ndjson import NormalizedRecord, decode_lines
@@ -33,6 +33,8 @@ ORDINALS_SUFFIX = ".ordinals"
 RECENT_BYTES = 4 * 1_048_576
 """Chunks of this many bytes are kept encoded, for buses that come a little later."""
 
+# Looking a number up takes a third of the time of writing it.
+_NUMBERS = tuple(f"{number:06d}" for number in range(4096))
 _ordinals_decoder = msgspec.msgpack.Decoder(dict[str, tuple[Counts, Counts]])
 
 Saved: TypeAlias = dict[str, tuple[Counts, Counts]]
@@ -246,9 +248,15 @@ def _finish(
             outcomes[line] = Settled.WAITING
     else:
         outcomes = bytearray(len(outcomes))
-    delivery_ids = [f"{prefix}{line:06d}" for line in lines]
+    delivery_ids = _delivery_ids(prefix, lines)
     event_ids = identities(envelopes)
     return EncodedChunk(envelopes, lines, event_ids, delivery_ids, bytes(outcomes), left_out)
+
+
+def _delivery_ids(prefix: str, lines: Sequence[int]) -> list[str]:
+    if lines and lines[-1] < len(_NUMBERS):
+        return [prefix + _NUMBERS[line] for line in lines]
+    return [f"{prefix}{line:06d}" for line in lines]
 
 
 def _read_lines(body: bytes) -> tuple[Sequence[NormalizedRecord], Sequence[int]]:

@@ -8,6 +8,7 @@ they are read, so a corrected setting holds for them too.
 """
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,8 @@ from tardis_machine.sinks.storage.writer import ChunkWriter, Fsync
 POSITION = "position"
 SEGMENT_BYTES = 1_048_576
 CHUNK_EVENTS = 1000
+RECOVERING_SECONDS = 60.0
+"""So long after it took an event a destination counts as one that works again."""
 
 
 class ParkedContext(msgspec.Struct, frozen=True):
@@ -69,6 +72,7 @@ class ParkedDestination:
         self.name = name
         self.backoff = backoff
         self.ready_at = 0.0
+        self._delivered_at = -math.inf
         self.labels: set[str] = set()
         self.max_events: int | None = None
         """At most so many are sent at once, after a refusal that names no culprit."""
@@ -101,6 +105,12 @@ class ParkedDestination:
         """Return when the oldest of them was parked, in seconds since 1970."""
         return self.feed.next_appended_at
 
+    @property
+    def is_recovering(self) -> bool:
+        """Say whether the destination took something lately, or was not tried yet."""
+        is_tried = self.backoff.failures > 0
+        return not is_tried or time.monotonic() - self._delivered_at < RECOVERING_SECONDS
+
     def append(self, events: Sequence[Event]) -> None:
         """Park events; OSError when they cannot be written."""
         for start in range(0, len(events), CHUNK_EVENTS):
@@ -126,6 +136,11 @@ class ParkedDestination:
             self._read = found
         taken, self._read = self._read[:limit], self._read[limit:]
         return taken
+
+    def succeed(self) -> None:
+        """Note that the destination took something."""
+        self.backoff.reset()
+        self._delivered_at = time.monotonic()
 
     def fail(self, at_least: float) -> None:
         """Begin the pause before the next attempt; events in memory are read again then."""
@@ -246,6 +261,11 @@ class Parked:
     def find(self, event: Event) -> ParkedDestination | None:
         """Return behind which parked events an event must wait."""
         return self._by_label.get(event.series.label) or self._by_name.get(event.route.destination)
+
+    def is_recovering(self, name: str) -> bool:
+        """Say whether events of a destination are parked that works again, or was not tried yet."""
+        parked = self._by_name.get(name)
+        return parked is not None and parked.is_recovering
 
     def park(self, name: str, events: Sequence[Event]) -> None:
         """Park events of one destination; OSError when they cannot be written."""

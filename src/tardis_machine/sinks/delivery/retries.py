@@ -5,7 +5,7 @@ lane, its newer events queue up behind the failed ones, so that its order is kep
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from operator import itemgetter
 from typing import TypeAlias
@@ -59,16 +59,20 @@ class Retries:
         """Return when the first lane may be tried again."""
         return min((lane.ready_at for lane in self._lanes.values() if lane.events), default=None)
 
-    def hold(self, failed: Iterable[Event], now: float, at_least: float = 0.0) -> None:
-        """Put failed events of one key back at the head of its lane, and begin its pause."""
-        events = list(failed)
+    def hold(
+        self, events: Sequence[Event], now: float, at_least: float = 0.0, *, has_failed: bool = True
+    ) -> None:
+        """Put events of one key back at the head of its lane, and begin its pause.
+
+        The pause grows with every failure; events that did not fail wait for `at_least`.
+        """
         key = self._key_of(events[0])
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(self._make_backoff(), now)
         lane.events.extendleft(reversed(events))
         self.events += len(events)
-        lane.ready_at = now + lane.backoff.next(at_least)
+        lane.ready_at = now + (lane.backoff.next(at_least) if has_failed else at_least)
 
     def divert(self, events: Iterable[Event]) -> list[Event]:
         """Queue up events of keys in trouble; return the others."""
@@ -103,8 +107,8 @@ class Retries:
         self.events -= len(taken)
         return taken
 
-    def succeed(self, events: Iterable[Event]) -> None:
-        """Note that events were delivered; a lane with nothing left ends."""
+    def settle(self, events: Iterable[Event]) -> None:
+        """Note that events were delivered or parked; a lane with nothing left ends."""
         for key in {self._key_of(event) for event in events}:
             lane = self._lanes.get(key)
             if lane is None:

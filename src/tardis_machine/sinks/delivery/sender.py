@@ -264,7 +264,8 @@ class Sender(threading.Thread):
 
     def _relieve(self) -> None:
         """Park what is stuck while other destinations get through, which need not wait for it."""
-        stuck = self._window.retries.stuck_destinations(self._settler.delivered_at)
+        found = self._window.retries.stuck_destinations(self._settler.delivered_at)
+        stuck = {name for name in found if not self._settler.waits_for_room(name)}
         if stuck:
             self._settler.park(
                 self._window.retries.take(lambda event: event.route.destination in stuck)

@@ -25,6 +25,8 @@ RETRYABLE = frozenset(
     (Outcome.TRANSIENT, Outcome.AMBIGUOUS, Outcome.BAD_DESTINATION, Outcome.CLIENT_LOST)
 )
 ANSWERS = frozenset((Outcome.OK, Outcome.BAD_RECORD))
+ROOM_SECONDS = 0.1
+"""How often events are tried again that wait for room among the parked ones."""
 
 
 class Aftermath(NamedTuple):
@@ -116,7 +118,7 @@ class Settler:
         if delivered:
             self._meter.published(delivered, sum(len(event.data) for event in delivered))
             _settle(delivered, Settled.DELIVERED)
-            parked.backoff.reset()
+            parked.succeed()
             self._note_delivered(delivered)
         self._count(judged)
         failed, dead = self._split(judged)
@@ -183,17 +185,37 @@ class Settler:
         return [*self.take_from_again(is_taken), *self._window.retries.take(is_taken)]
 
     def _park(self, name: str, events: list[Event]) -> None:
-        """Park events behind those of a name; what has no room becomes a dead letter."""
+        """Park events behind those of a name, as many as there is room for."""
         by_log: dict[int, list[Event]] = {}
         for event in events:
             by_log.setdefault(id(self._feeds.find(event)[0]), []).append(event)
         for group in by_log.values():
             room = self._settings.parked_max_bytes - self._parked_bytes
             count = fitting(group, 0, len(group), room) if room > 0 else 0
-            full = Result(Outcome.BAD_DESTINATION, Reason.PARKED_FULL, name)
-            self._bury([(event, full) for event in group[count:]])
+            if count < len(group):
+                self._refuse_parking(name, group[count:])
             if count:
                 self._write_parked(name, group[:count])
+
+    def _refuse_parking(self, name: str, events: list[Event]) -> None:
+        """Let events without room wait for a destination that works again; bury the others.
+
+        Those that wait are in memory, and the position waits with them.
+        """
+        if self._is_recovering(name):
+            self._reporter.fail(Reason.PARKED_FULL, name, len(events))
+            self._retry(events, ROOM_SECONDS, has_failed=False)
+        else:
+            full = Result(Outcome.BAD_DESTINATION, Reason.PARKED_FULL, name)
+            self._bury([(event, full) for event in events])
+
+    def waits_for_room(self, name: str) -> bool:
+        """Say whether events of a destination that works again cannot be parked now."""
+        is_full = self._parked_bytes >= self._settings.parked_max_bytes
+        return is_full and self._is_recovering(name)
+
+    def _is_recovering(self, name: str) -> bool:
+        return any(feed.parked.is_recovering(name) for feed in self._feeds)
 
     def _write_parked(self, name: str, events: list[Event]) -> None:
         owner, _ = self._feeds.find(events[0])
@@ -205,6 +227,7 @@ class Settler:
             self._retry(events)
             return
         self._window.forget(events)
+        self._window.retries.settle(events)
         _settle(events, Settled.PARKED)
 
     @property
@@ -221,7 +244,7 @@ class Settler:
         self._window.events -= len(events)
         self._window.bytes -= size_bytes
         if self._window.retries:
-            self._window.retries.succeed(events)
+            self._window.retries.settle(events)
             self._note_delivered(events)
         else:
             self.delivered_at.clear()
@@ -316,7 +339,9 @@ class Settler:
         pause = max((result.retry_after_seconds for _, result in rest), default=0.0)
         self._retry([event for event, _ in rest], pause)
 
-    def _retry(self, events: Iterable[Event], at_least: float = 0.0) -> None:
+    def _retry(
+        self, events: Iterable[Event], at_least: float = 0.0, *, has_failed: bool = True
+    ) -> None:
         by_key: dict[LaneKey, list[Event]] = {}
         for event in events:
             by_key.setdefault(self._key_of(event), []).append(event)
@@ -324,7 +349,7 @@ class Settler:
         for key, group in by_key.items():
             # What was to be sent next stands behind it in the lane now.
             later = self.take_from_again(lambda event, key=key: self._key_of(event) == key)  # type: ignore[misc]
-            self._window.retries.hold([*group, *later], now, at_least)
+            self._window.retries.hold([*group, *later], now, at_least, has_failed=has_failed)
 
     def _bury(self, dead: Sequence[Judged]) -> None:
         if dead:

@@ -34,7 +34,7 @@ class EventHubsSink:
 
     def __init__(self, settings: EventHubsSettings, delivery: EventBusSettings) -> None:
         self._settings = settings
-        self.max_batch_events = settings.max_batch_size * settings.max_in_flight
+        self.max_batch_events = settings.batch_events * settings.max_in_flight
         batch_bytes = settings.max_batch_bytes or _DEFAULT_BATCH_BYTES
         self.max_batch_bytes = batch_bytes * settings.max_in_flight
         self.max_batch_delay_seconds = settings.max_batch_delay_ms / 1000
@@ -160,7 +160,7 @@ class EventHubsSink:
             hub,
             groups,
             to_data=self._records.data,
-            max_events=self._settings.max_batch_size,
+            max_events=self._settings.batch_events,
             batch_seconds=self._batch_seconds,
             on_end=ended.put,
         )

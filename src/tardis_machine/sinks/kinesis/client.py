@@ -14,6 +14,7 @@ from tardis_machine.buses.kinesis.client import (
     timeouts,
 )
 from tardis_machine.buses.kinesis.settings import KinesisSettings
+from tardis_machine.sinks.kinesis.wire import use_fast_wire
 
 _CONNECTIONS = 16
 _RENEW_SECONDS = 120.0
@@ -45,6 +46,7 @@ class KinesisClient:
             "kinesis", endpoint_url=self._settings.endpoint_url, **self._options(), **login
         )
         self.api = await self._stack.enter_async_context(client)
+        use_fast_wire(self.api)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -115,20 +115,23 @@ class Plan:
 
     def _load(self, lane: Lane, call: Call) -> bool:
         """Move records of a lane into a call, as many as may go; say whether any did."""
-        count, most = 0, min(self._per_lane, lane.leading or self._per_lane)
-        while lane.records and count < most and len(call.records) < self._max_records:
-            record = lane.records[0]
-            is_full = call.size_bytes + record.size_bytes > self._max_bytes
-            if is_full and call.records:
+        most = min(self._per_lane, lane.leading or self._per_lane)
+        room, loaded = self._max_records - len(call.records), 0
+        records, shards, size_bytes = lane.records, lane.shards, call.size_bytes
+        while records and loaded < most and loaded < room:
+            record = records[0]
+            size = record.size_bytes
+            if size_bytes + size > self._max_bytes and call.records:
                 break
-            bucket = lane.bucket(record)
-            if bucket is not None and not bucket.take(record.size_bytes):
+            bucket = None if shards is None else shards.bucket(record.hash_key)
+            if bucket is not None and not bucket.take(size):
                 break
-            call.records.append((lane, lane.records.popleft()))
-            call.size_bytes += record.size_bytes
-            count += 1
-        lane.leading = max(lane.leading - count, 0)
-        return count > 0
+            call.records.append((lane, records.popleft()))
+            size_bytes += size
+            loaded += 1
+        call.size_bytes = size_bytes
+        lane.leading = max(lane.leading - loaded, 0)
+        return loaded > 0
 
     def finish(self, call: Call, results: Sequence[Result]) -> None:
         """Take the results of a call, one per record, and free its keys."""

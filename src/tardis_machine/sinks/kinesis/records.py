@@ -19,6 +19,7 @@ from tardis_machine.sinks.kinesis.shards import hash_key_of
 
 DELIVERY_ID = "delivery_id"
 
+_SHORT_BYTES = 100
 _CACHED_KEYS = 131_072
 _META_TAG = b"\x4a"
 _KEY_TAG = b"\x0a"
@@ -56,7 +57,14 @@ class RecordMaker:
 
     def data(self, event: Event) -> bytes:
         """Return the envelope with what would be headers elsewhere."""
-        return event.data + self._heads[event.series].suffix + _delivery(event.delivery_id)
+        suffix: bytes = event.series.derived[self._heads].suffix
+        text = event.delivery_id.encode()
+        size = len(text)
+        if size > _SHORT_BYTES:
+            return event.data + suffix + meta_entry(DELIVERY_ID, event.delivery_id)
+        # Both lengths fit one byte: the usual case, for every event.
+        end = b"\x4a%c\x0a\x0bdelivery_id\x12%c%b" % (size + 15, size, text)
+        return event.data + suffix + end
 
     def record(self, place: int, event: Event, data: bytes) -> Record:
         """Return the record of one event."""
@@ -65,7 +73,7 @@ class RecordMaker:
     def packed(self, members: Sequence[tuple[int, Event, bytes]]) -> Iterator[Record]:
         """Return records that each hold as many events of one key as fit."""
         if not self._packs:
-            yield from (self.record(place, event, data) for place, event, data in members)
+            yield from self._singles(members)
             return
         pack: list[tuple[int, Event, bytes]] = []
         size = start = self._start_bytes(members[0][1])
@@ -77,6 +85,17 @@ class RecordMaker:
             pack.append(member)
             size += added
         yield self._pack(pack)
+
+    def _singles(self, members: Sequence[tuple[int, Event, bytes]]) -> Iterator[Record]:
+        """Return a record for each event of one key."""
+        if self._pins_symbols:
+            return (self.record(place, event, data) for place, event, data in members)
+        key = members[0][1].route.key
+        hash_key, added = self._hash_key(key), key_bytes(key)
+        return (
+            Record((place,), {"Data": data, "PartitionKey": key}, len(data) + added, hash_key)
+            for place, _, data in members
+        )
 
     def _start_bytes(self, event: Event) -> int:
         return overhead_bytes(event.route.key, self._heads[event.series].explicit_hash_key)
@@ -130,12 +149,3 @@ def meta_entry(name: str, value: str) -> bytes:
     key, text = name.encode(), value.encode()
     entry = b"".join((_KEY_TAG, varint(len(key)), key, _VALUE_TAG, varint(len(text)), text))
     return _META_TAG + varint(len(entry)) + entry
-
-
-def _delivery(delivery_id: str) -> bytes:
-    text = delivery_id.encode()
-    size = len(text)
-    if size > 100:
-        return meta_entry(DELIVERY_ID, delivery_id)
-    # Both lengths fit one byte: the usual case, for every event.
-    return b"\x4a%c\x0a\x0bdelivery_id\x12%c%b" % (size + 15, size, text)

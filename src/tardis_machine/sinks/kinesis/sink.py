@@ -5,12 +5,13 @@ outbox, and nothing of the same key is sent before it.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 from aiobotocore.session import AioSession  # type: ignore[import-untyped]
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
+from tardis_machine.bronze.routing import Route
 from tardis_machine.buses.kinesis.errors import (
     DENIED,
     FAILURES,
@@ -36,6 +37,9 @@ from tardis_machine.sinks.private_loop import PrivateLoop
 from tardis_machine.telemetry.loggers import get_logger
 
 log = get_logger(__name__)
+
+Member: TypeAlias = tuple[int, Event, bytes]
+"""The place of an event in its batch, the event and the data of its record."""
 
 _CLOSED = Result(Outcome.CLIENT_LOST, Reason.CLOSED, "the client is closed")
 _CLOSE_SECONDS = 2.0
@@ -147,18 +151,24 @@ class KinesisSink:
     def _plan(self, events: Sequence[Event], refusals: dict[str, Result]) -> Plan:
         """Sort events by key and make their records."""
         settled: list[tuple[int, Result]] = []
-        keys: dict[Any, list[tuple[int, Event, bytes]]] = {}
-        for place, event in enumerate(events):
-            route = event.route
+        keys: dict[Any, list[Member]] = {}
+        for route, places in _by_route(events):
             refusal = refusals.get(route.destination)
-            data = b"" if refusal else self._records.data(event)
-            if refusal is None:
-                refusal = self._too_large(event, data)
             if refusal is not None:
-                settled.append((place, refusal))
+                settled += [(place, refusal) for place in places]
                 continue
-            key = place if self._is_unordered else key_of(event)
-            keys.setdefault(key, []).append((place, event, data))
+            limit = self._streams[route.destination].max_record_bytes - key_bytes(route.key)
+            members = [
+                (place, events[place], self._records.data(events[place])) for place in places
+            ]
+            if max([len(data) for _, _, data in members]) > limit:
+                settled += [
+                    (place, self._too_large(event, data))
+                    for place, event, data in members
+                    if len(data) > limit
+                ]
+                members = [member for member in members if len(member[2]) <= limit]
+            self._sort(members, keys)
         plan = Plan(
             len(events),
             [self._lane(members) for members in keys.values()],
@@ -170,18 +180,25 @@ class KinesisSink:
             plan.settle([place], refusal)
         return plan
 
-    def _lane(self, members: Sequence[tuple[int, Event, bytes]]) -> Lane:
+    def _sort(self, members: list[Member], keys: dict[Any, list[Member]]) -> None:
+        """Put events of one route to those of the same key."""
+        if self._is_unordered:
+            keys |= {member[0]: [member] for member in members}
+        elif members:
+            key = key_of(members[0][1])
+            # Several series may share a key.
+            keys[key] = sorted(keys[key] + members) if key in keys else members
+
+    def _lane(self, members: Sequence[Member]) -> Lane:
         name = members[0][1].route.destination
         leading = 0
         if self._leftovers is not None:
             leading = self._leftovers.leading([event for _, event, _ in members])
         return Lane(name, self._records.packed(members), self._streams[name].shards, leading)
 
-    def _too_large(self, event: Event, data: bytes) -> Result | None:
+    def _too_large(self, event: Event, data: bytes) -> Result:
         size = len(data) + key_bytes(event.route.key)
         limit = self._streams[event.route.destination].max_record_bytes
-        if size <= limit:
-            return None
         return Result(Outcome.BAD_RECORD, Reason.TOO_LARGE, f"{size} bytes with key, limit {limit}")
 
     async def _run(self, api: Any, plan: Plan) -> None:
@@ -256,6 +273,14 @@ class KinesisSink:
             await self._streams.notice(api, stream, shard_ids)
         except FAILURES as error:
             log.debug("ListShards failed", stream=stream, error=describe(error))
+
+
+def _by_route(events: Sequence[Event]) -> Iterable[tuple[Route, list[int]]]:
+    """Return the places of the events of each route; all events of a series have the same one."""
+    places: dict[int, list[int]] = {}
+    for place, event in enumerate(events):
+        places.setdefault(id(event.route), []).append(place)
+    return [(events[found[0]].route, found) for found in places.values()]
 
 
 async def _probe(api: Any) -> None:

@@ -155,7 +155,7 @@ class NatsSink:
             self._settings.max_record_bytes or connection.client.max_payload,
         )
         for start in range(0, len(events), size):
-            batch = []
+            batch: list[Message] = []
             for number, event in enumerate(events[start : start + size], window.first + start):
                 headers = self._headers.text(event, self._last_id)
                 subject, data = event.route.destination, event.data
@@ -163,7 +163,7 @@ class NatsSink:
                     window.settle(number, _too_large(event, len(headers), limit))
                     continue
                 reply = f"{reply_to}{number}" if reply_to else ""
-                batch.append(Message(subject, reply, headers, data))
+                batch.append((subject, reply, headers, data))
                 if self._settings.strict_order:
                     self._last_id = self._headers.id_of(event)
             yield batch

@@ -9,7 +9,7 @@ with, and the public calls with all others.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import NamedTuple, Protocol
+from typing import Protocol, TypeAlias
 
 from nats.aio.client import Client
 from nats.protocol.parser import AWAITING_CONTROL_LINE, CRLF_SIZE, Parser
@@ -22,15 +22,8 @@ _TESTED_VERSIONS = ("2.16.",)
 _ACK = rb'MSG %b(\d+) \d+ \d+\r\n\{"stream":"[^"]*", ?(?:"domain":"[^"]*", ?)?"seq":\d+\}\r\n'
 
 
-class Message(NamedTuple):
-    """One message to publish."""
-
-    subject: str
-    reply: str
-    """Where the answer goes; empty: there is none."""
-    headers: str
-    """The block as it goes over the wire."""
-    data: bytes
+Message: TypeAlias = tuple[str, str, str, bytes]
+"""Subject, where the answer goes (empty: there is none), headers as on the wire, and data."""
 
 
 class Wire(Protocol):
@@ -64,9 +57,8 @@ class BlockWire:
         for subject, reply, headers, data in messages:
             size = len(headers)
             to = f"{subject} {reply}" if reply else subject
-            parts.append(f"HPUB {to} {size} {size + len(data)}\r\n{headers}".encode())
-            parts.append(data)
-            parts.append(b"\r\n")
+            command = f"HPUB {to} {size} {size + len(data)}\r\n{headers}"
+            parts += (command.encode(), data, b"\r\n")
         await self._client._send_command(b"".join(parts))
         await self._client._flush_pending()
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-STATUS = "status"
+STATUS, SUPERVISION = "status", "supervision"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,11 @@ class PublisherAddress:
     def status(self) -> Path:
         """Return the file in which the publisher says how it is doing."""
         return self.folder / STATUS
+
+    @property
+    def supervision(self) -> Path:
+        """Return the file in which its parent says when it died."""
+        return self.folder / SUPERVISION
 
 
 class Doorbell:

@@ -93,13 +93,13 @@ def find_backlogs(
     root: Path, readers: Iterable[LogReader], producer_id: str, clock: Clock
 ) -> Iterator[Backlog]:
     """Yield every log for every bus that is to read it, the oldest log first."""
-    configured = frozenset(readers)
+    configured, now_us = frozenset(readers), clock()
     for directory in find_logs(root):
         for reader in directory.owner.readers:
             for _ in range(ATTEMPTS):
                 with suppress(FileNotFoundError):
                     state = _state(directory, reader, configured, producer_id)
-                    yield _backlog(directory, reader, state, clock())
+                    yield _backlog(directory, reader, state, now_us)
                     break
 
 

@@ -18,7 +18,8 @@ from tardis_machine.model.time import Clock
 from tardis_machine.sinks.delivery.context import StreamContext, pack_context
 from tardis_machine.sinks.publisher.address import Doorbell, PublisherAddress
 from tardis_machine.sinks.publisher.room import OnWaited, Room, ignore
-from tardis_machine.sinks.reporting.status import CONNECTING, Status, after_end
+from tardis_machine.sinks.publisher.supervision import read_supervision
+from tardis_machine.sinks.reporting.status import CONNECTING, Status, after_end, with_problem
 from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.directory import FileLock, LogDirectory, LogReader, create_log
 from tardis_machine.sinks.storage.positions import PositionFile
@@ -46,15 +47,17 @@ class PublishedStream:
         self.saved_mark = 0
         """The mark of the last lines that are flushed to disk."""
 
-    async def publish(self, lines: bytes, mark: int = 0) -> None:
+    async def publish(self, lines: bytes, mark: int = 0, events: int | None = None) -> None:
         """Write NDJSON lines to the log; waits only while a bus is at its bound.
 
         Args:
             lines: as they go to the client.
             mark: any rising number, to ask `saved_mark` about.
+            events: how many lines there are, from whoever knows; None: they are counted.
         """
         if lines:
-            await self._write(lines, lines.count(b"\n"), Flags.NONE, mark)
+            count = lines.count(b"\n") if events is None else events
+            await self._write(lines, count, Flags.NONE, mark)
 
     def publish_now(self, lines: bytes) -> None:
         """Write NDJSON lines of a live feed, which waits for nobody."""
@@ -130,13 +133,17 @@ class PublisherClient:
         """Return what the publisher said last; buses it says nothing about are connecting."""
         read_at, status = self._known
         if time.monotonic() - read_at > 0.2:
-            status = self._read_status()
+            status = with_problem(self._read_status(), self._problem())
             self._known = time.monotonic(), status
         return status
 
     @property
     def has_failed(self) -> bool:
-        """Say whether a bus that is required has been out of reach for long."""
+        """Say whether a required bus is long out of reach, or its publisher down or unstable."""
+        if not self._required:
+            return False
+        if self._problem() is not None:
+            return True
         buses = self.status.buses
         return any(buses[name].is_out_of_reach for name in self._required & buses.keys())
 
@@ -178,7 +185,7 @@ class PublisherClient:
         waits: bool,
     ) -> int | None:
         """Write one chunk and return the offset behind it; None when it had to be given up."""
-        if not self._room.has_room:
+        if not self._room.has_room(self._writer.end):
             await self._room.wait(waits=waits)
         while True:
             try:
@@ -264,6 +271,9 @@ class PublisherClient:
             status = _status_decoder.decode(path.read_bytes())
             return status if age_seconds < STALE_SECONDS else after_end(status, age_seconds)
         return self._unknown
+
+    def _problem(self) -> str | None:
+        return read_supervision(self._address.supervision).problem(time.time())
 
     @staticmethod
     def _report_sync(error: OSError) -> None:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +17,7 @@ import msgspec
 
 from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.publisher.address import PublisherAddress, listening_doorbell
+from tardis_machine.sinks.publisher.supervision import Supervision, write_supervision
 from tardis_machine.sinks.reporting.status import Totals
 from tardis_machine.telemetry.loggers import get_logger
 
@@ -67,6 +69,7 @@ class PublisherProcess:
         """Where writers find it."""
         self._doorbell = listening_doorbell(self.address.doorbell)
         self._is_started = False
+        self._supervision = Supervision()
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
         self._is_ending = False
@@ -99,6 +102,7 @@ class PublisherProcess:
             if has_ended or not self._is_started:
                 break
             log.error("publisher process exited unexpectedly; restarting", exit_code=self.exit_code)
+            self._note(self._supervision.after_death(time.time()))
             lived = asyncio.get_running_loop().time() - started
             await asyncio.sleep(pause)
             is_stable = lived > _STABLE_SECONDS
@@ -163,6 +167,8 @@ class PublisherProcess:
         if message.startswith(REPORT):
             report = message.removeprefix(REPORT)
             self.reports = msgspec.json.decode(report, type=dict[str, FinalReport])
+        elif message == READY and self._is_started:
+            self._note(self._supervision.after_start())
         elif not self._ready.done():
             if message == READY:
                 self._is_started = True
@@ -170,6 +176,12 @@ class PublisherProcess:
             elif message.startswith(FAILED):
                 text = message.removeprefix(FAILED).decode()
                 self._ready.set_exception(BusNotReachedError(text))
+
+    def _note(self, supervision: Supervision) -> None:
+        """Let every worker know whether the publisher runs; on a full disk they learn it later."""
+        self._supervision = supervision
+        with suppress(OSError):
+            write_supervision(self.address.supervision, supervision)
 
     def _tell(self, message: bytes) -> None:
         if self._control is not None:

@@ -53,13 +53,20 @@ class Room:
         self._budget_seconds = settings.replay_max_block_ms / 1000
         self._files: dict[LogReader, PositionFile] = {}
         self._written: PositionFile | None = None
+        self._free_to = 0
+        """Where the log may end before a bus is near its bound, by the positions read last."""
         self._has_given_up = False
         self._is_disk_full = False
 
-    @property
-    def has_room(self) -> bool:
-        """Say whether no bus is near its bound."""
-        is_free = not self._full_buses()
+    def has_room(self, end: int) -> bool:
+        """Say whether no bus is near its bound when the log ends here.
+
+        Positions only rise, so they are read again only where the last ones leave no room.
+        """
+        if end < self._free_to:
+            return True
+        self._free_to = self._read_free_to()
+        is_free = end < self._free_to
         if is_free:
             self._has_given_up = False
         return is_free
@@ -74,7 +81,7 @@ class Room:
         try:
             while time.monotonic() < started + budget:
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
-                if self.has_room:
+                if self.has_room(self._end().offset):
                     return
             self._has_given_up = True
         finally:
@@ -84,11 +91,13 @@ class Room:
     def _full_buses(self) -> list[str]:
         """Return the buses near their bounds."""
         end = self._end().offset
-        return [
-            reader.bus
-            for reader, bound in self._bounds.items()
-            if end - self._position(reader).offset >= bound * FULL_SHARE
-        ]
+        return [reader.bus for reader in self._bounds if end >= self._free_to_of(reader)]
+
+    def _read_free_to(self) -> int:
+        return min(self._free_to_of(reader) for reader in self._bounds)
+
+    def _free_to_of(self, reader: LogReader) -> int:
+        return self._position(reader).offset + math.ceil(self._bounds[reader] * FULL_SHARE)
 
     async def wait_for_disk(self, error: OSError, *, waits: bool) -> bool:
         """Say whether to try again after a write failed; waits before it says so."""

@@ -41,8 +41,8 @@ class StreamBatch:
     """Events of one stream, and their places in the call."""
 
     stream: str
-    events: list[Event] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
+    events: Sequence[Event]
+    positions: Sequence[int]
 
     def cut(self, count: int) -> tuple["StreamBatch", "StreamBatch"]:
         """Return the first events, and those after them."""
@@ -142,7 +142,8 @@ def _executed(replies: Sequence[Reply]) -> list[Result]:
 
 
 def _single(replies: Sequence[Reply]) -> list[Result]:
-    if first_error(replies) is None:
+    # An entry that was added is answered by its id.
+    if set(map(type, replies)) <= {bytes} or first_error(replies) is None:
         return [OK] * len(replies)
     return [refusal(reply) if isinstance(reply, RedisError) else OK for reply in replies]
 

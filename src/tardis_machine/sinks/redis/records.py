@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from tardis_machine.bronze.series import PerSeries, Series
 from tardis_machine.buses.redis.client import Words, pack
@@ -11,6 +12,19 @@ from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import DELIVERY_ID, EVENT_ID, Headers, message_id
 
 SERVER_MAKES_ID = b"*"
+_OWN_WORDS = 9
+"""XADD, stream, id, the envelope with its name, and two ids with theirs."""
+
+
+class _Fields(NamedTuple):
+    """What the entries of a series share."""
+
+    words: Words
+    """Names and values in turn."""
+    start: bytes
+    """How many words a plain command has, as it begins."""
+    packed: bytes
+    """The words as they stand in a command, and the name of the event id behind them."""
 
 
 class EntryIds:
@@ -80,7 +94,7 @@ class EntryWriter:
         self._is_idempotent = is_idempotent and delivery.message_id != "off"
         self._ids = ids
         self._headers = Headers(settings.static_headers, settings.meta_headers_prefix)
-        self._fields: PerSeries[Words] = PerSeries(self._make_fields)
+        self._fields: PerSeries[_Fields] = PerSeries(self._make_fields)
 
     def pack(self, stream: str, events: Sequence[Event]) -> list[bytes]:
         """Return one command per event; the last one trims the stream."""
@@ -94,22 +108,21 @@ class EntryWriter:
         return packed
 
     def _pack_plain(self, stream: str, events: Sequence[Event]) -> list[bytes]:
-        head = ("XADD", stream, SERVER_MAKES_ID, self._settings.data_field)
+        head = _pack_words("XADD", stream, SERVER_MAKES_ID, self._settings.data_field)
         fields = self._fields
-        return [
-            pack(
-                (
-                    *head,
-                    event.data,
-                    *event.series.derived[fields],
-                    EVENT_ID,
-                    event.event_id,
-                    DELIVERY_ID,
-                    event.delivery_id,
+        packed = []
+        for event in events:
+            _, start, shared = event.series.derived[fields]
+            data = event.data
+            event_id, delivery_id = event.event_id.encode(), event.delivery_id.encode()
+            packed.append(
+                b"%b%b$%d\r\n%b\r\n%b$%d\r\n%b\r\n$10\r\ndeliveryId\r\n$%d\r\n%b\r\n"
+                % (
+                    *(start, head, len(data), data, shared),
+                    *(len(event_id), event_id, len(delivery_id), delivery_id),
                 )
             )
-            for event in events
-        ]
+        return packed
 
     def _words(self, stream: str, events: Sequence[Event], trim: Words) -> Iterator[Words]:
         for event in events:
@@ -121,7 +134,7 @@ class EntryWriter:
                 SERVER_MAKES_ID if self._ids is None else self._ids.give(stream, event),
                 self._settings.data_field,
                 event.data,
-                *self._fields[event.series],
+                *self._fields[event.series].words,
                 EVENT_ID,
                 event.event_id,
                 DELIVERY_ID,
@@ -143,8 +156,16 @@ class EntryWriter:
             return ("MINID", how, str(time.time_ns() // 1_000_000 - settings.max_age_ms))
         return ()
 
-    def _make_fields(self, series: Series) -> Words:
-        """Return names and values in turn, without the names that entries need themselves."""
+    def _make_fields(self, series: Series) -> _Fields:
+        """Return the headers of a series, without the names that entries need themselves."""
         own = (self._settings.data_field, EVENT_ID, DELIVERY_ID)
         pairs = (pair for pair in self._headers.shared(series) if pair[0] not in own)
-        return tuple(word for pair in pairs for word in pair)
+        words = tuple(word for pair in pairs for word in pair)
+        start = b"*%d\r\n" % (_OWN_WORDS + len(words))
+        return _Fields(words, start, _pack_words(*words, EVENT_ID))
+
+
+def _pack_words(*words: str | bytes) -> bytes:
+    """Return words as they stand in a command."""
+    texts = (word.encode() if isinstance(word, str) else word for word in words)
+    return b"".join(b"$%d\r\n%b\r\n" % (len(text), text) for text in texts)

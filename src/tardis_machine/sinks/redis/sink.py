@@ -86,7 +86,7 @@ class RedisSink:
         """Add events to their streams, a batch of each stream at a time."""
         deadline = time.monotonic() + self._timeout_seconds
         results = [_UNSENT] * len(events)
-        left = list(self._by_stream(events, results))
+        left = self._by_stream(events, results)
         while left:
             cuts = [stream.cut(self._fitting(stream.events)) for stream in left]
             self._exchange([batch for batch, _ in cuts], results, deadline)
@@ -131,18 +131,22 @@ class RedisSink:
         limit = self._settings.max_record_bytes
         self._max_record_bytes = min(limit, facts.max_bulk_bytes or limit)
 
-    def _by_stream(self, events: Iterable[Event], results: list[Result]) -> Iterable[StreamBatch]:
+    def _by_stream(self, events: Sequence[Event], results: list[Result]) -> list[StreamBatch]:
         """Sort events by stream; those that no server takes get their result at once."""
-        batches: dict[str, StreamBatch] = {}
+        streams = {event.route.destination for event in events}
+        largest = max([len(event.data) for event in events])
+        if len(streams) == 1 and largest <= self._max_record_bytes:
+            return [StreamBatch(streams.pop(), events, range(len(events)))]
+        places: dict[str, list[int]] = {}
         for position, event in enumerate(events):
             if len(event.data) > self._max_record_bytes:
                 results[position] = _TOO_LARGE
-                continue
-            stream = event.route.destination
-            batch = batches.get(stream) or batches.setdefault(stream, StreamBatch(stream))
-            batch.events.append(event)
-            batch.positions.append(position)
-        return batches.values()
+            else:
+                places.setdefault(event.route.destination, []).append(position)
+        return [
+            StreamBatch(stream, [events[place] for place in found], found)
+            for stream, found in places.items()
+        ]
 
     def _plan(self, batches: Iterable[StreamBatch], results: list[Result]) -> list[Exchange]:
         """Sort batches by server; those without one get their result at once."""
@@ -190,7 +194,8 @@ class RedisSink:
         """Draw conclusions from the results of one stream."""
         if self._ids is not None:
             self._settle_ids(batch, found, self._ids)
-        reasons = {result.reason for result in found}
+        is_all_stored = found.count(OK) == len(found)
+        reasons = set() if is_all_stored else {result.reason for result in found}
         if reasons & ELSEWHERE:
             link.close()
             self._topology.forget()

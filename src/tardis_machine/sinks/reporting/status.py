@@ -96,3 +96,11 @@ def after_end(last: Status, seconds: float) -> Status:
         for name, bus in last.buses.items()
     }
     return replace(last, buses=buses)
+
+
+def with_problem(status: Status, problem: str | None) -> Status:
+    """Return a status whose buses say what is wrong with their publisher, if anything is."""
+    if problem is None:
+        return status
+    buses = {name: replace(bus, last_error=problem) for name, bus in status.buses.items()}
+    return replace(status, buses=buses)

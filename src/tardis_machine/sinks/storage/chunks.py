@@ -15,9 +15,10 @@ event per line, or, with the flag `RECORDS`, packed records as the files bus has
 """
 
 import struct
-import zlib
 from enum import IntFlag
 from typing import NamedTuple
+
+from isal.isal_zlib import crc32
 
 MAGIC = b"TMCL"
 VERSION = 1
@@ -71,12 +72,12 @@ def pack_chunk(
     flags: Flags = Flags.NONE,
 ) -> list[bytes]:
     """Return the parts of a chunk, to be written one after another."""
-    checksum = zlib.crc32(body, zlib.crc32(context))
+    checksum = crc32(body, crc32(context))
     head = _HEAD.pack(
         *(MAGIC, VERSION, CODEC_NONE, flags, len(context), len(body)),
         *(events, number, first_event, appended_us, checksum),
     )
-    return [head + _CHECKSUM.pack(zlib.crc32(head)), context, body]
+    return [head + _CHECKSUM.pack(crc32(head)), context, body]
 
 
 def parse_head(data: bytes) -> ChunkHead | None:
@@ -84,7 +85,7 @@ def parse_head(data: bytes) -> ChunkHead | None:
     if len(data) < HEAD_BYTES or data[:4] != MAGIC:
         return None
     (checksum,) = _CHECKSUM.unpack_from(data, _HEAD.size)
-    if zlib.crc32(data[: _HEAD.size]) != checksum:
+    if crc32(data[: _HEAD.size]) != checksum:
         return None
     _, version, codec, flags, context_bytes, body_bytes, *rest = _HEAD.unpack_from(data)
     if max(context_bytes, body_bytes) > MAX_PART_BYTES:
@@ -94,7 +95,7 @@ def parse_head(data: bytes) -> ChunkHead | None:
 
 def is_sound(head: ChunkHead, content: bytes) -> bool:
     """Say whether context and body are what was written."""
-    return zlib.crc32(content) == head.checksum
+    return crc32(content) == head.checksum
 
 
 def find_head(data: bytes, start: int) -> int:

@@ -13,9 +13,9 @@ Everything before `offset` is settled, and so are the first `line` events of the
 import mmap
 import os
 import struct
-import zlib
 from pathlib import Path
 
+from isal.isal_zlib import crc32
 from msgspec import Struct
 
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled
@@ -86,7 +86,7 @@ class PositionFile:
         )
         start = self._sequence % 2 * SLOT_BYTES
         end = start + _SLOT.size + _CHECKSUM.size
-        self._map[start:end] = packed + _CHECKSUM.pack(zlib.crc32(packed))
+        self._map[start:end] = packed + _CHECKSUM.pack(crc32(packed))
 
     def close(self) -> None:
         """Unmap the file."""
@@ -99,7 +99,7 @@ class PositionFile:
     def _slot(self, start: int) -> tuple[int, ...] | None:
         packed = self._map[start : start + _SLOT.size]
         (checksum,) = _CHECKSUM.unpack_from(self._map, start + _SLOT.size)
-        return _SLOT.unpack(packed) if zlib.crc32(packed) == checksum else None
+        return _SLOT.unpack(packed) if crc32(packed) == checksum else None
 
 
 def read_position(path: Path) -> Position | None:

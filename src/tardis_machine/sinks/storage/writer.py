@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -17,27 +18,71 @@ from tardis_machine.telemetry.loggers import get_logger
 log = get_logger(__name__)
 
 SEGMENT_BYTES = 16 * 1_048_576
-MAX_UNSYNCED_BYTES = 32 * 1_048_576
+MAX_UNFLUSHED_BYTES = 32 * 1_048_576
 """An append waits for the disk when more than this is not flushed yet."""
 
+GROWTH_BYTES = 1_048_576
+"""Room for copies of chunks grows by at least this."""
+
 Fsync: TypeAlias = Literal["off", "interval", "each"]
-Parts: TypeAlias = list[bytes]
+Parts: TypeAlias = Sequence[bytes | memoryview]
+
+
+class _Copies:
+    """Chunks that are not flushed yet, in memory that is used again.
+
+    Keeping the chunks themselves would cost more than writing them: the next ones would need new
+    memory, which the system makes page by page.
+    """
+
+    def __init__(self) -> None:
+        self._room = bytearray()
+        self.size = 0
+
+    def add(self, parts: Parts) -> None:
+        """Copy the parts of a chunk behind those before it."""
+        for part in parts:
+            end = self.size + len(part)
+            if end > len(self._room):
+                self._room.extend(bytes(max(end - len(self._room), GROWTH_BYTES)))
+            self._room[self.size : end] = part
+            self.size = end
+
+    @contextmanager
+    def view(self) -> Iterator[memoryview]:
+        """Give all of it to be read."""
+        with memoryview(self._room) as room, room[: self.size] as content:
+            yield content
+
+    def clear(self) -> None:
+        """Forget all of it; the next chunks take its place."""
+        self.size = 0
+
+    def release(self) -> None:
+        """Forget all of it, and give the memory back."""
+        self.size = 0
+        self._room = bytearray()
 
 
 class _OpenSegment:
-    """A segment with what was written to it since it was flushed."""
+    """A segment that is written to, or not flushed yet."""
 
     def __init__(self, directory: Path, base: int) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self.descriptor = os.open(segment_path(directory, base), flags, 0o600)
         self.base = base
         self.size = 0
-        self.unsynced: list[Parts] = []
+        self.flushed_size = 0
 
     @property
     def end(self) -> int:
         """Return the offset behind the segment."""
         return self.base + self.size
+
+    @property
+    def is_flushed(self) -> bool:
+        """Say whether all of it is on disk."""
+        return self.flushed_size >= self.size
 
     def write(self, parts: Parts) -> None:
         """Append the parts of a chunk; a failure leaves no part of them, if that can be had."""
@@ -100,10 +145,11 @@ class ChunkWriter:
         self._segment: _OpenSegment | None = None
         self._full: list[_OpenSegment] = []
         """Segments that are not written to any more, but not flushed either."""
-        self._uncertain: list[Parts] = []
-        """Chunks of segments that could not be flushed, until they are written again."""
         self._syncing = threading.Lock()
-        self._unsynced_bytes = 0
+        self._unflushed, self._flushing = _Copies(), _Copies()
+        """What came since the last flush began, and before it."""
+        self._is_uncertain = False
+        """A flush failed, and what it was about was not written again yet."""
         self._end = max(end_of(directory), after.offset)
         last = last_chunk(directory)
         self._next_number = (last.number if last else after.number) + 1
@@ -139,7 +185,9 @@ class ChunkWriter:
             self._next_event += events
             end = self._end
             self._tell()
-        if self._fsync == "each" or self._unsynced_bytes > MAX_UNSYNCED_BYTES:
+            if self._fsync != "off":
+                self._unflushed.add(parts)
+        if self._fsync == "each" or self._unflushed.size > MAX_UNFLUSHED_BYTES:
             try:
                 self.sync()
             except OSError as error:
@@ -159,26 +207,30 @@ class ChunkWriter:
         segment. Readers skip chunks whose number they have seen. OSError when that fails too; then
         the next call begins with it.
         """
+        if self._fsync == "off":
+            return
         # One at a time: another would take chunks for flushed that came after its own flush.
         with self._syncing:
             with self._lock:
-                self._write_uncertain()
-                open_segments = self._open_segments()
-                due = [(each, len(each.unsynced)) for each in open_segments if each.unsynced]
-            for segment, count in due:
-                self._sync(segment, count)
-
-    def _sync(self, segment: _OpenSegment, count: int) -> None:
-        try:
-            os.fdatasync(segment.descriptor)
-        except OSError as error:
-            log.error("log segment closed: it cannot be flushed", error=error.strerror)
-            with self._lock:
-                self._give_up_segment(segment)
-                self._write_uncertain()
-        else:
-            with self._lock:
-                self._forget(segment, count)
+                if self._is_uncertain:
+                    self._write_again()
+                due = [(each, each.size) for each in self._open_segments() if not each.is_flushed]
+                if not due:
+                    # Nothing comes in: whoever writes again makes room again.
+                    self._unflushed.release()
+                    self._flushing.release()
+                self._unflushed, self._flushing = self._flushing, self._unflushed
+            try:
+                for segment, _ in due:
+                    os.fdatasync(segment.descriptor)
+            except OSError as error:
+                log.error("log segment closed: it cannot be flushed", error=error.strerror)
+                with self._lock:
+                    self._give_up_segments()
+                    self._write_again()
+            else:
+                with self._lock:
+                    self._note_flushed(due)
 
     def close(self) -> None:
         """Flush what was appended, and close the files."""
@@ -214,9 +266,6 @@ class ChunkWriter:
                 self._retire()
             raise
         self._end = segment.end
-        if self._fsync != "off":
-            segment.unsynced.append(parts)
-            self._unsynced_bytes += sum(map(len, parts))
 
     def _roll(self) -> _OpenSegment:
         """Begin a segment; the one before it stays in use until that succeeded."""
@@ -232,37 +281,45 @@ class ChunkWriter:
         segment, self._segment = self._segment, None
         if segment is None:
             return
-        if segment.unsynced:
-            self._full.append(segment)
+        if segment.is_flushed or self._fsync == "off":
+            segment.close()
         else:
+            self._full.append(segment)
+
+    def _note_flushed(self, flushed: list[tuple[_OpenSegment, int]]) -> None:
+        """Note how far segments are on disk, and forget what they hold."""
+        self._flushing.clear()
+        for segment, size in flushed:
+            segment.flushed_size = size
+            if segment in self._full and segment.is_flushed:
+                self._full.remove(segment)
+                segment.close()
+
+    def _give_up_segments(self) -> None:
+        """Write no more to segments that cannot be flushed; what they may have lost is kept."""
+        with self._unflushed.view() as content:
+            self._flushing.add([content])
+        self._unflushed.clear()
+        for segment in self._open_segments():
             segment.close()
+        self._segment, self._full = None, []
+        self._is_uncertain = True
 
-    def _forget(self, segment: _OpenSegment, count: int) -> None:
-        """Note that the first chunks that were written to a segment are on disk."""
-        synced = segment.unsynced[:count]
-        self._unsynced_bytes -= sum(len(part) for parts in synced for part in parts)
-        del segment.unsynced[:count]
-        if segment in self._full and not segment.unsynced:
-            self._full.remove(segment)
-            segment.close()
-
-    def _give_up_segment(self, segment: _OpenSegment) -> None:
-        """Write no more to a segment that cannot be flushed; what it may have lost is kept."""
-        self._uncertain += segment.unsynced
-        if segment is self._segment:
-            self._retire()
-        self._forget(segment, len(segment.unsynced))
-
-    def _write_uncertain(self) -> None:
+    def _write_again(self) -> None:
         """Write what segments may have lost to a new one, and flush that."""
-        if not self._uncertain:
-            return
         segment = self._roll()
-        for parts in self._uncertain:
-            segment.write(parts)
-            self._end = segment.end
-        os.fdatasync(segment.descriptor)
-        self._uncertain = []
+        try:
+            with self._flushing.view() as content:
+                self._write([content])
+            os.fdatasync(segment.descriptor)
+        except OSError:
+            # A later flush of it may succeed and mean nothing.
+            self._segment = None
+            segment.close()
+            raise
+        segment.flushed_size = segment.size
+        self._flushing.clear()
+        self._is_uncertain = False
 
     def _sync_directory(self) -> None:
         descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -198,6 +198,8 @@ def test_emulator_is_reached_without_tls_at_its_own_port() -> None:
 def test_limits_of_the_service_hold_by_kafka() -> None:
     carried = as_kafka(EventHubsSettings(**ON, transport="kafka"))
     assert (carried.max_batch_bytes, carried.max_record_bytes) == (1_000_000, 1_000_000)
+    # A call per thousand events, as by AMQP, costs more than it saves.
+    assert (carried.max_batch_size, EventHubsSettings(**ON).batch_events) == (10_000, 1000)
     options = {"max_batch_bytes": 9_000_000, "max_record_bytes": 5000, "max_in_flight": 60}
     carried = as_kafka(EventHubsSettings(**ON, transport="kafka", **options))
     assert (carried.max_batch_bytes, carried.max_record_bytes) == (1_000_000, 5000)

@@ -21,6 +21,11 @@ from tardis_machine.sinks.delivery.encoding import LogEncoding
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.address import PublisherAddress
 from tardis_machine.sinks.publisher.client import PublisherClient
+from tardis_machine.sinks.publisher.supervision import (
+    UNSTABLE_SECONDS,
+    Supervision,
+    write_supervision,
+)
 from tardis_machine.sinks.reporting.status import (
     CONNECTING,
     OUT_OF_REACH_SECONDS,
@@ -230,3 +235,28 @@ def test_ended_publisher_is_out_of_reach_with_the_counts_it_had(tmp_path: Path) 
         assert status.buses["memory"].state is BusState.CONNECTING
         assert status.metrics == b"counts"
         assert made.client.has_failed
+
+
+def test_required_bus_fails_while_its_publisher_is_down_or_unstable(tmp_path: Path) -> None:
+    path = PublisherAddress(tmp_path, tmp_path, "test").supervision
+    now = time.time()
+    with client_for(tmp_path, required=["memory"]) as made:
+        assert not made.client.has_failed
+        once = Supervision().after_death(now)
+        write_supervision(path, once)
+        assert made.client.has_failed
+        write_supervision(path, once.after_start())
+        assert not made.client.has_failed
+        often = Supervision(deaths=(now - 100, now - 50, now))
+        write_supervision(path, often)
+        assert made.client.has_failed
+        wait_until(lambda: "died 3 times" in (made.client.status.buses["memory"].last_error or ""))
+        write_supervision(path, Supervision(deaths=(now - 2 * UNSTABLE_SECONDS, now - 50, now)))
+        assert not made.client.has_failed
+
+
+def test_bus_that_is_not_required_does_not_fail_with_its_publisher(tmp_path: Path) -> None:
+    path = PublisherAddress(tmp_path, tmp_path, "test").supervision
+    write_supervision(path, Supervision().after_death(time.time()))
+    with client_for(tmp_path) as made:
+        assert not made.client.has_failed

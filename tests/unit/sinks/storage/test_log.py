@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
@@ -207,6 +208,37 @@ def test_chunks_that_could_not_be_written_again_are_not_forgotten(tmp_path: Path
     append(writer, "b")
     writer.sync()
     assert sorted(names(read_all(tmp_path))) == ["a", "a", "b"]
+    writer.close()
+
+
+def test_segment_whose_second_flush_fails_takes_nothing_more(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval", segment_bytes=10_000)
+    append(writer, "a")
+    break_flushing(list_segments(tmp_path)[-1].path)
+    flushes = count(1)
+
+    def fail_the_second(frame: FrameType, event: str, call: object) -> None:
+        if event == "c_call" and call is os.fdatasync and next(flushes) == 2:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    sys.setprofile(fail_the_second)
+    with pytest.raises(OSError, match="Input/output error"):
+        writer.sync()
+    segments = list_segments(tmp_path)
+    append(writer, "b")
+    # A flush of the one with the second copy may succeed now and mean nothing.
+    assert len(list_segments(tmp_path)) == len(segments) + 1
+    writer.sync()
+    assert sorted(names(read_all(tmp_path))) == ["a", "a", "a", "b"]
+    writer.close()
+
+
+def test_memory_of_a_chunk_is_free_once_it_is_written(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval")
+    body = bytes(1000)
+    before = sys.getrefcount(body)
+    writer.append(b"", body, 0)
+    assert sys.getrefcount(body) == before
     writer.close()
 
 

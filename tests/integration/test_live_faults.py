@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tardis_machine.model.control import Disconnect
-from tardis_machine.model.records import BookChange, Record
+from tardis_machine.model.records import AnyBookChange, Record
 from tardis_machine.model.requests import StreamRequest
 from tardis_machine.session.live.plan import plan_stream
 from tardis_machine.session.live.stream import LiveClient
@@ -145,7 +145,7 @@ class Books:
             self.disconnects += 1
             for symbol in record.symbols or ():
                 self.bids.pop(symbol, None)
-        elif isinstance(record, BookChange):
+        elif isinstance(record, AnyBookChange):
             if record.is_snapshot:
                 self.bids[record.symbol] = {}
             book = self.bids.get(record.symbol)

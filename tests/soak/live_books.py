@@ -22,7 +22,9 @@ def series_of(record: dict[str, Any]) -> Series:
 def digest(record: dict[str, Any]) -> int:
     """Return a number for what a record says: a soak has too many to keep them."""
     kept = {name: value for name, value in record.items() if name not in IGNORED}
-    return hash(json.dumps(kept, sort_keys=True))
+    # Clients get levels with the digits of the venue, 1 or 1.0; events have numbers.
+    by_value = json.loads(json.dumps(kept), parse_int=float)
+    return hash(json.dumps(by_value, sort_keys=True))
 
 
 class LiveBooks:

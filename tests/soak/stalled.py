@@ -1,7 +1,9 @@
 """Clients that ask for a replay and then read nothing, and what that costs the others.
 
 `python -m tests.soak.stalled [connections]` lets three crowds of them come to one server, and
-prints the figures of each with the load of the machine, on which they depend, and the targets.
+prints the figures of each with the load of the machine, on which they depend, and the targets. The
+memory before the first crowd is that of a server which has served one request of each kind and then
+nothing for a minute: code and tables that the first request of a kind loads stay for good.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ import json
 import os
 import resource
 import socket
+import ssl
 import sys
 import tempfile
 import time
@@ -20,11 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+import aiohttp
 import psutil
 
 from tardis_machine.sources.simulator import SimulatorSettings, simulate
 from tests.servers.ports import free_ports
 from tests.soak.test_replay import answer, process
+from tests.soak.tls_peer import TlsPeer
+from tests.soak.wanted import Wanted, fetch
 
 CONNECTIONS = 2000
 TARGETS = (
@@ -34,8 +40,10 @@ TARGETS = (
 MINUTES = 3
 HOLD_SECONDS = float(os.environ.get("TM_STALL_SECONDS", "20"))
 LEAVE_SECONDS = float(os.environ.get("TM_LEAVE_SECONDS", "60"))
+LEAVING_SECONDS = LEAVE_SECONDS / 6
+"""How long the others go on when the crowd leaves; memory is compared at rest."""
+
 OTHERS_SECONDS = 0.2
-WARM_UP_SECONDS = 2.0
 TIMEOUT_SECONDS = 300
 OPTIONS = {
     "exchange": "bitmex",
@@ -44,6 +52,16 @@ OPTIONS = {
     "dataTypes": ["trade", "book_change"],
 }
 SHORT = {**OPTIONS, "symbols": ["XBTUSD"], "dataTypes": ["trade"]}
+_RANGE = {name: OPTIONS[name] for name in ("exchange", "from", "to")}
+ONE_OF_EACH = (
+    Wanted("/health-check", {}),
+    Wanted("/metrics", {}),
+    Wanted("/replay", _RANGE),
+    Wanted("/replay-normalized", SHORT),
+    Wanted("/replay-normalized", OPTIONS),
+    Wanted("/ws-replay-normalized", OPTIONS),
+    Wanted("/ws-replay", _RANGE, {"op": "subscribe", "args": ["trade"]}),
+)
 
 
 @dataclass
@@ -104,24 +122,40 @@ def head(target: str, *, upgrade: bool) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def ask(port: int, request: bytes) -> tuple[socket.socket, str]:
+async def ask(
+    port: int, request: bytes, tls: ssl.SSLContext | None = None
+) -> tuple[socket.socket, str]:
     """Send a request and wait for its status; the rest stays unread."""
     loop = asyncio.get_running_loop()
     peer = socket.socket()
     # Small, so that little fits between the two ends.
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     peer.setblocking(False)
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        await loop.sock_connect(peer, ("127.0.0.1", port))
-        await loop.sock_sendall(peer, request)
-        status = await loop.sock_recv(peer, 12)
+    try:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            await loop.sock_connect(peer, ("127.0.0.1", port))
+            if tls is None:
+                await loop.sock_sendall(peer, request)
+                status = await loop.sock_recv(peer, 12)
+            else:
+                status = await TlsPeer(peer, tls).ask(request, 12)
+    except BaseException:
+        # Also when it is cancelled, as the client is that asks to the end.
+        peer.close()
+        raise
     return peer, status[9:].decode()
 
 
-async def stall(port: int, request: bytes, figures: Figures, peers: list[socket.socket]) -> None:
+async def stall(
+    port: int,
+    request: bytes,
+    figures: Figures,
+    peers: list[socket.socket],
+    tls: ssl.SSLContext | None = None,
+) -> None:
     """Be a client that reads its status and nothing more."""
     try:
-        peer, status = await ask(port, request)
+        peer, status = await ask(port, request, tls)
     except (OSError, TimeoutError) as error:
         figures.statuses[type(error).__name__] += 1
         return
@@ -129,11 +163,13 @@ async def stall(port: int, request: bytes, figures: Figures, peers: list[socket.
     peers.append(peer)
 
 
-async def be_others(port: int, request: bytes, figures: Figures) -> None:
+async def be_others(
+    port: int, request: bytes, figures: Figures, tls: ssl.SSLContext | None = None
+) -> None:
     """Ask for little, again and again, and note when the first byte came."""
     while True:
         started = time.monotonic()
-        peer, status = await ask(port, request)
+        peer, status = await ask(port, request, tls)
         taken = time.monotonic() - started
         times = figures.refused_seconds if status == "503" else figures.first_byte_seconds
         times.append(taken)
@@ -159,30 +195,48 @@ async def watch(pid: int, figures: Figures) -> None:
         await asyncio.sleep(0.2)
 
 
-async def measure(pid: int, port: int, connections: int, *, upgrade: bool) -> Figures:
+async def be_used(port: int) -> None:
+    """Let a server answer one request of each kind, and rest as long as after a crowd."""
+    async with aiohttp.ClientSession() as session:
+        for wanted in ONE_OF_EACH:
+            await fetch(session, port, wanted)
+    for target, upgrade in (("/replay", False), ("/ws-replay-normalized", True)):
+        # A request that fails, and a client that leaves in the middle.
+        for options in ({}, OPTIONS):
+            request = head(f"{target}?options={quote(json.dumps(options))}", upgrade=upgrade)
+            (await ask(port + upgrade, request))[0].close()
+    await asyncio.sleep(LEAVE_SECONDS)
+
+
+async def measure(
+    pid: int,
+    port: int,
+    connections: int,
+    *,
+    upgrade: bool,
+    tls: ssl.SSLContext | None = None,
+) -> Figures:
     """Let clients stall on one port while others ask on the HTTP port."""
     path = "/ws-replay-normalized" if upgrade else "/replay-normalized"
     request = head(f"{path}?options={quote(json.dumps(OPTIONS))}", upgrade=upgrade)
     short = head(f"/replay-normalized?options={quote(json.dumps(SHORT))}", upgrade=False)
-    # The first replay loads what all need.
-    (await ask(port + upgrade, request))[0].close()
-    await asyncio.sleep(WARM_UP_SECONDS)
     figures, peers = Figures("WebSocket" if upgrade else "HTTP", memory_mb(pid)), []
     load, cpu_seconds = os.getloadavg()[0], server_cpu_seconds(pid)
     async with asyncio.TaskGroup() as tasks:
         watching = [
             tasks.create_task(watch(pid, figures)),
-            tasks.create_task(be_others(port, short, figures)),
+            tasks.create_task(be_others(port, short, figures, tls)),
         ]
         await asyncio.gather(
-            *(stall(port + upgrade, request, figures, peers) for _ in range(connections))
+            *(stall(port + upgrade, request, figures, peers, tls) for _ in range(connections))
         )
         await asyncio.sleep(HOLD_SECONDS)
         for peer in peers:
             peer.close()
-        await asyncio.sleep(LEAVE_SECONDS)
+        await asyncio.sleep(LEAVING_SECONDS)
         for task in watching:
             task.cancel()
+    await asyncio.sleep(LEAVE_SECONDS - LEAVING_SECONDS)
     figures.left_mb = memory_mb(pid)
     figures.load = load, os.getloadavg()[0]
     figures.server_cpu_seconds = server_cpu_seconds(pid) - cpu_seconds
@@ -190,7 +244,9 @@ async def measure(pid: int, port: int, connections: int, *, upgrade: bool) -> Fi
 
 
 @asynccontextmanager
-async def serving(folder: Path, *options: str) -> AsyncIterator[tuple[int, int]]:
+async def serving(
+    folder: Path, *options: str, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[int, int]]:
     """Run a server over simulated data; yield its process id and its port."""
     simulate(
         SimulatorSettings(
@@ -201,7 +257,8 @@ async def serving(folder: Path, *options: str) -> AsyncIterator[tuple[int, int]]
     command = [sys.executable, "-m", "tardis_machine", "--port", str(port), "--offline"]
     command += ["--cache-dir", str(folder / "cache"), *options]
     with process(command, folder / "server.log") as server:
-        await answer(f"http://127.0.0.1:{port}/health-check")
+        secure = "" if tls is None else "s"
+        await answer(f"http{secure}://127.0.0.1:{port}/health-check", tls)
         yield server.pid, port
 
 
@@ -210,6 +267,7 @@ async def run(folder: Path, connections: int) -> list[Figures]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     async with serving(folder) as (pid, port):
+        await be_used(port)
         return [
             await measure(pid, port, connections, upgrade=upgrade)
             for upgrade in (False, True, False)

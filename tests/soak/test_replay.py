@@ -6,6 +6,7 @@ Two servers run at the same time, one process and two workers, over a data API t
 
 import asyncio
 import os
+import ssl
 import subprocess
 import sys
 import time
@@ -61,12 +62,12 @@ def process(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"
         started.wait(30)
 
 
-async def answer(url: str) -> str:
+async def answer(url: str, tls: ssl.SSLContext | None = None) -> str:
     """Return what a server says, as soon as it says anything."""
     async with aiohttp.ClientSession() as session, asyncio.timeout(START_SECONDS):
         while True:
             try:
-                async with session.get(url) as response:
+                async with session.get(url, ssl=tls or True) as response:
                     return await response.text()
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)

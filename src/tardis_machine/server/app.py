@@ -124,12 +124,12 @@ def _wrong_method(path: str) -> web.Response:
 async def _serve_websocket(
     request: web.Request, services: Services, handler: Handler
 ) -> web.StreamResponse:
-    websocket = WebSocket(request, services.settings)
-    try:
-        return await websocket.serve(handler)
-    finally:
-        if websocket.was_too_slow:
-            services.metrics.server.slow_clients.labels(request.path.lower()).inc()
+    slow_clients = services.metrics.server.slow_clients
+
+    def count_slow() -> None:
+        slow_clients.labels(request.path.lower()).inc()
+
+    return await WebSocket(request, services.settings, count_slow).serve(handler)
 
 
 async def _unknown_path(_: WebSocket) -> str:

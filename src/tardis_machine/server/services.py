@@ -106,7 +106,7 @@ class Services:
         """Wait for the turn of an admitted request."""
         if self.admission.is_crowded and request.transport is not None:
             limit_unsent(request.transport)
-        await self.session.source.turns.wait()
+        await self.session.source.turns.wait(is_new=True)
 
     def plan(self, requests: Sequence[NormalizedReplayRequest]) -> NormalizedPlan:
         """Check a normalized request; unknown data types are logged, the API ignores them."""

@@ -12,7 +12,7 @@ from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.admission import ServerBusyError
 from tardis_machine.server.guards.sockets import acknowledged_bytes
 from tardis_machine.server.settings import ServerSettings
-from tardis_machine.server.ws_frames import close_frame, ping_frame, text_frames
+from tardis_machine.server.ws_frames import close_frame, line_frames, ping_frame, text_frames
 from tardis_machine.telemetry.loggers import get_logger
 
 log = get_logger(__name__)
@@ -50,11 +50,16 @@ class SlowClientError(TardisMachineError, ConnectionResetError):
 class WebSocket:
     """A connection that a handler sends chunks to."""
 
-    def __init__(self, request: web.Request, settings: ServerSettings) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        settings: ServerSettings,
+        on_slow: Callable[[], object] = lambda: None,
+    ) -> None:
         self.request = request
         self.on_text: Callable[[str], None] | None = None
-        self.was_too_slow = False
         self._settings = settings
+        self._on_slow: Callable[[], object] | None = on_slow
         self._shows_life = True
         self._is_closing = False
         self._has_read_all = asyncio.Event()
@@ -104,6 +109,21 @@ class WebSocket:
             messages = messages[count:]
             await self._drain()
 
+    async def send_lines(self, lines: bytes) -> None:
+        """Send each line of a chunk as one text frame; wait while the peer is slow."""
+        while lines:
+            end = lines.find(b"\n", PIECE_BYTES) + 1 or len(lines)
+            self._write(line_frames(lines[:end]))
+            # Queued now, as in `send`.
+            lines = lines[end:]
+            await self._drain()
+
+    def note_slow(self) -> None:
+        """Count a peer that is given up because it reads too slowly, once."""
+        note, self._on_slow = self._on_slow, None
+        if note is not None:
+            note()
+
     async def close(self, code: int, reason: str) -> None:
         """Send a close frame; end the connection once the peer has read up to it.
 
@@ -128,7 +148,8 @@ class WebSocket:
         try:
             await self.close(*await self._outcome(handler))
         except ConnectionError as error:
-            self.was_too_slow = isinstance(error, SlowClientError)
+            if isinstance(error, SlowClientError):
+                self.note_slow()
             self._abort()
 
     async def _outcome(self, handler: Handler) -> tuple[int, str]:

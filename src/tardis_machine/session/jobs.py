@@ -194,5 +194,5 @@ class JobRun:
                 self.position_us = mapped[-1].local_time_us
                 records = [record for record in mapped if record.local_timestamp >= minute]  # type: ignore[attr-defined]
                 if records:
-                    await stream.publish(encode_lines(records), self.position_us)
+                    await stream.publish(encode_lines(records), self.position_us, len(records))
                     self.records += len(records)

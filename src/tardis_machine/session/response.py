@@ -98,7 +98,7 @@ async def _copied_body(
     records = client_records(plan, context, unseen.append, on_silent)
     async with aclosing(_bodies(records)) as bodies:
         async for count, body in bodies:
-            await copy.publish(body)
+            await copy.publish(body, events=count)
             if unseen:
                 await copy.publish(encode_lines(unseen))
                 unseen.clear()

@@ -113,12 +113,14 @@ class ArchiveSource:
         )
         replay = Replay(self._context, self._api, options, self._recordings)
         self._open_streams += 1
+        is_new = True
         try:
             async with Prefetch(replay.produce, self.settings.max_slices_ahead) as ahead:
                 async for ready in ahead:
                     needs_local_filter = replay.needs_local_filter(ready)
                     reader = SpanReader(ready, self._piece_bytes, replay.repaired, self.turns)
-                    await self.turns.wait()
+                    await self.turns.wait(is_new=is_new)
+                    is_new = False
                     with closing(reader):
                         while await reader.advance():
                             with self._waiting.waiting(reader):

@@ -214,6 +214,11 @@ class WaitingReaders:
             yield
         finally:
             self._readers.pop(reader, None)
+            if not self._readers:
+                # A number of its own would outlive the many streams it lies among.
+                self._looked_at = 0.0
+                # Gives back the room that many had.
+                self._readers.clear()
 
     def _suspend_idle(self, now: float) -> None:
         if now - self._looked_at < WAIT_SECONDS / 4:

@@ -7,6 +7,9 @@ from collections import deque
 AT_ONCE = 4
 """Streams that get their turn in one round of the event loop, so that no round is long."""
 
+NEW_SHARE = 4
+"""Of so many turns, all but one are for new streams, if there are any."""
+
 TURN_SECONDS = 0.01
 """How long a stream computes on before it waits for its next turn."""
 
@@ -15,29 +18,47 @@ class Turns:
     """Gives streams their turn in the order in which they asked for it.
 
     Without it every stream computes in every round of the event loop, and a new client, which needs
-    several rounds for its first byte, waits that many times for all others.
+    several rounds for its first byte, waits that many times for all others. New streams have three
+    of four turns, so that a new one waits for few of those that go on.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._at_once = at_once
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._new: deque[asyncio.Future[None]] = deque()
+        self._going_on: deque[asyncio.Future[None]] = deque()
+        self._given = 0
 
-    async def wait(self) -> None:
-        """Wait for a turn, at least until others had the chance to run."""
+    async def wait(self, *, is_new: bool = False) -> None:
+        """Wait for a turn, at least until others had the chance to run.
+
+        Args:
+            is_new: the client has got nothing yet.
+        """
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._next_round)
-        self._waiting.append(turn)
+        (self._new if is_new else self._going_on).append(turn)
         await turn
 
+    @property
+    def _waiting(self) -> int:
+        return len(self._new) + len(self._going_on)
+
     def _next_round(self) -> None:
-        for _ in range(min(self._at_once, len(self._waiting))):
-            turn = self._waiting.popleft()
+        for _ in range(min(self._at_once, self._waiting)):
+            turn = self._next_queue().popleft()
             if not turn.done():
                 turn.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next_round)
+
+    def _next_queue(self) -> "deque[asyncio.Future[None]]":
+        # Small: a number of its own would outlive the many streams it lies among.
+        self._given = (self._given + 1) % NEW_SHARE
+        if self._given:
+            return self._new or self._going_on
+        return self._going_on or self._new
 
 
 class LongTurn:

@@ -39,9 +39,12 @@ class ServerMetrics:
         )
         self.slow_clients = declare.counter(
             "slow_clients_total",
-            "Connections closed because the client read nothing for slow-client-seconds.",
+            "Clients given up: nothing read for slow-client-seconds, too slow for a live stream.",
             "route",
         )
+        # Made before the crowd comes: what begins among its memory keeps a megabyte of it each.
+        for route in ("/replay", "/replay-normalized"):
+            self.requests.labels(route, "503")
 
 
 class ArchiveMetrics:

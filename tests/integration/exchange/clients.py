@@ -11,7 +11,7 @@ import msgspec
 
 from tardis_machine.exchanges.registry import REGISTRY
 from tardis_machine.exchanges.versions import make_normalizer
-from tardis_machine.model.records import BookChange, Record
+from tardis_machine.model.records import BookChange, Record, decoded
 from tardis_machine.server.exchange.serve import open_exchanges
 from tardis_machine.server.exchange.settings import ExchangeSettings
 from tardis_machine.sources.simulator import SimulatorSettings
@@ -113,8 +113,9 @@ class Rebuilt:
 
     def take(self, message: bytes) -> list[Record]:
         """Map one raw message, apply what it changes, and return its records."""
-        records: list[Record] = []
-        self._normalizer.map_message(message, LOCAL, records.append)
+        mapped: list[Record] = []
+        self._normalizer.map_message(message, LOCAL, mapped.append)
+        records = [decoded(record) for record in mapped]
         for record in records:
             if isinstance(record, BookChange):
                 self._apply(record)

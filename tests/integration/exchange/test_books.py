@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from tardis_machine.model.records import BookChange
+from tardis_machine.model.records import AnyBookChange
 from tests.integration.exchange.clients import (
     DEADLINE_SECONDS,
     Book,
@@ -99,7 +99,7 @@ class Reader:
         symbol, sequence, time = found
         self.snapshot_times.setdefault(symbol, time)
         # An update that the snapshot contains already changes nothing.
-        if any(isinstance(record, BookChange) for record in records):
+        if any(isinstance(record, AnyBookChange) for record in records):
             book = self.rebuilt.copy(symbol.upper())
             self.noted.setdefault(symbol, []).append((sequence, book))
 

@@ -2,15 +2,23 @@
 
 import asyncio
 import gc
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 
+import msgspec
 import pytest
+from aiohttp.helpers import NO_EXTENSIONS, must_be_empty_body
 from yarl import URL
 
 from tardis_machine.app.collector import regular_collection
-from tardis_machine.app.reuse import Reuse
+from tardis_machine.app.reuse import POOL_BYTES, Reuse, _take_free_places, frames_queue
 from tardis_machine.telemetry.metrics import Metrics
 
 DEADLINE_SECONDS = 120
+CROWD = 500
+READS = 8
+"""The HTTP library keeps the state of so many."""
 
 
 class Failing(Reuse):
@@ -49,6 +57,64 @@ async def test_addresses_that_clients_asked_for_are_forgotten() -> None:
     assert URL("/replay?options=kept", encoded=True) is kept
     reuse.renew()
     assert URL("/replay?options=kept", encoded=True) is not kept
+
+
+async def test_answers_of_the_http_library_are_forgotten() -> None:
+    assert not must_be_empty_body("GET", 503)
+    Reuse().renew()
+    assert must_be_empty_body.cache_info().currsize == 0
+
+
+async def test_names_that_the_json_decoder_met_are_forgotten() -> None:
+    kept = next(iter(msgspec.json.decode(b'{"a name": 0}')))
+    assert next(iter(msgspec.json.decode(b'{"a name": 0}'))) is kept
+    Reuse().renew()
+    assert next(iter(msgspec.json.decode(b'{"a name": 0}'))) is not kept
+
+
+def places_of_reads() -> set[int]:
+    """Return where the state of calls that read a WebSocket lies."""
+    reads = [frames_queue().read() for _ in range(READS)]
+    places = {id(held) for read in reads for held in gc.get_referents(read) if "scope" in str(held)}
+    for read in reads:
+        read.close()
+    return places
+
+
+@pytest.mark.skipif(NO_EXTENSIONS, reason="The HTTP library keeps them only where it is compiled.")
+async def test_state_of_websocket_reads_is_made_anew() -> None:
+    places = places_of_reads()
+    assert places
+    assert places_of_reads() & places
+    Reuse().renew()
+    assert not places_of_reads() & places
+
+
+async def test_tables_keep_no_room_for_those_who_left() -> None:
+    async def generator() -> AsyncGenerator[None, None]:
+        yield
+
+    table = asyncio.get_running_loop()._asyncgens.data  # type: ignore[attr-defined]
+    async with AsyncExitStack() as crowd:
+        for _ in range(CROWD):
+            await anext(await crowd.enter_async_context(aclosing(generator())))
+        assert len(table) == CROWD
+    assert sys.getsizeof(table) > 16 * CROWD
+    Reuse().renew()
+    assert sys.getsizeof(table) < CROWD
+
+
+def test_no_free_place_is_left_between_others() -> None:
+    size = 400
+    crowd = [bytes(size) for _ in range(4 * CROWD)]
+    kept = crowd[::100]
+    crowd.clear()
+    gc.collect()
+    taken = _take_free_places()
+    made = [bytes(size) for _ in range(100)]
+    assert taken
+    pools, others = ({id(each) // POOL_BYTES for each in held} for held in (made, kept))
+    assert not pools & others
 
 
 async def test_cancelled_timers_are_forgotten() -> None:

@@ -42,7 +42,7 @@ class Stream:
         self.saved_mark = 0
         self.events: Events = {}
 
-    async def publish(self, lines: bytes, mark: int = 0) -> None:
+    async def publish(self, lines: bytes, mark: int = 0, events: int | None = None) -> None:
         envelopes = self._encoder.encode(decode_lines(lines), NOW_US)
         records = Decoder().decode(envelope.data for envelope in envelopes)
         found = dict(zip(identities(envelopes), records, strict=True))

@@ -31,7 +31,7 @@ class Stream:
         self._settles = settles
         self.is_closed = False
 
-    async def publish(self, lines: bytes, mark: int = 0) -> None:
+    async def publish(self, lines: bytes, mark: int = 0, events: int | None = None) -> None:
         self.lines.append(lines)
         self._mark = mark
 

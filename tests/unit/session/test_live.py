@@ -91,6 +91,28 @@ async def test_slow_consumer_is_cut_off(exchanges: Exchanges) -> None:
         await until(lambda: socket.is_gone)
 
 
+async def read_seldom(stream: AsyncIterator[Any], socket: VenueSocket) -> None:
+    """Read only after many messages came."""
+    async with asyncio.timeout(120):
+        while True:
+            for _ in range(20):
+                await socket.send_compact(*[BITMEX.trade("XBTUSD")] * 20)
+                await asyncio.sleep(0.01)
+            await anext(stream)
+
+
+async def test_slow_consumers_share_a_budget_of_bytes(exchanges: Exchanges) -> None:
+    async with source(exchanges, stream_queue_max_bytes=20_000) as live:
+        stream = client(live).chunks()
+        first = asyncio.ensure_future(anext(stream))
+        socket = await exchanges.socket(1)
+        await socket.send_compact(BITMEX.trade("XBTUSD"))
+        await first
+        with pytest.raises(SlowConsumerError, match=r"stream-queue-max-bytes \(20000\)"):
+            await read_seldom(stream, socket)
+        await until(lambda: socket.is_gone)
+
+
 async def test_server_that_accepts_and_closes_is_not_asked_in_a_loop(exchanges: Exchanges) -> None:
     sleeps: list[float] = []
 

@@ -1,8 +1,11 @@
 """Readers that let go of their files while a client is slow, and go on at the same place."""
 
 import asyncio
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import psutil
 import pytest
@@ -119,3 +122,13 @@ async def test_reader_waits_longer_every_time_it_was_suspended(
         reader.suspend()
     assert not reader.has_waited(now=100.7)
     assert reader.has_waited(now=100.9)
+
+
+def test_many_readers_leave_no_room_behind() -> None:
+    waiting = WaitingReaders()
+    with ExitStack() as stack:
+        for _ in range(500):
+            reader = create_autospec(SpanReader, instance=True)
+            reader.has_waited.return_value = False
+            stack.enter_context(waiting.waiting(reader))
+    assert all(sys.getsizeof(value) < 500 for value in vars(waiting).values())

@@ -1,4 +1,4 @@
-"""Turns: in order, few per round of the event loop, and none lost to those who leave."""
+"""Turns: in order, few per round of the event loop, most for the new, none lost to who leaves."""
 
 import asyncio
 
@@ -52,6 +52,44 @@ async def test_new_stream_waits_for_one_round_of_the_others_only() -> None:
         task.cancel()
 
 
+async def test_new_stream_shares_turns_with_all_that_go_on() -> None:
+    turns, others = Turns(at_once=4), 0
+
+    async def busy() -> None:
+        nonlocal others
+        while True:
+            await turns.wait()
+            others += 1
+
+    tasks = [asyncio.create_task(busy()) for _ in range(200)]
+    while others < 400:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    before = others
+    await turns.wait(is_new=True)
+    assert others - before <= 8
+    for task in tasks:
+        task.cancel()
+
+
+async def test_streams_go_on_however_many_are_new() -> None:
+    turns, new = Turns(at_once=4), 0
+
+    async def begin() -> None:
+        nonlocal new
+        while True:
+            await turns.wait(is_new=True)
+            new += 1
+
+    tasks = [asyncio.create_task(begin()) for _ in range(200)]
+    while new < 400:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    before = new
+    await turns.wait()
+    assert new - before <= 8
+    for task in tasks:
+        task.cancel()
+
+
 async def test_short_turn_is_not_interrupted() -> None:
     turns, ran = Turns(), False
 
@@ -65,3 +103,10 @@ async def test_short_turn_is_not_interrupted() -> None:
     await LongTurn(turns, seconds=0).pause()
     assert ran
     await task
+
+
+async def test_turns_that_were_given_leave_no_large_number() -> None:
+    turns = Turns()
+    for _ in range(300):
+        await turns.wait()
+    assert all(value < 256 for value in vars(turns).values() if isinstance(value, int))

@@ -20,6 +20,13 @@ def test_two_sets_of_metrics_do_not_share_state() -> None:
     assert b'slices_total{origin="cache"}' not in generate_latest(two.registry)
 
 
+def test_refusals_of_each_replay_route_are_counted_from_zero() -> None:
+    text = generate_latest(Metrics().registry).decode()
+    for route in ("/replay", "/replay-normalized"):
+        sample = f'tardis_machine_server_requests_total{{route="{route}",status="503"}} 0.0'
+        assert sample in text
+
+
 def test_every_event_bus_metric_has_the_bus_label() -> None:
     infos = [info for info in Metrics().infos if "_event_bus_" in info.name]
     assert len(infos) == 26

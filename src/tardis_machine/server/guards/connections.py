@@ -114,6 +114,9 @@ class Connection(web.RequestHandler):
     def request_arrived(self, request: web.BaseRequest) -> None:
         """Stop waiting for the first request."""
         self._request = request
+        if self._manager is not None:
+            # Nobody reads it. A large number is an object that outlives the many it lies among.
+            self._manager.requests_count = 0
         if self._half_closed is not None:
             self._end_body()
         if not request.body_exists:

@@ -54,6 +54,10 @@ def limit_unsent(transport: asyncio.WriteTransport) -> None:
     where there are many clients.
     """
     transport.set_write_buffer_limits(high=UNSENT_BYTES)
+    encrypted = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+    if encrypted is not None:
+        # What is encrypted waits in a queue of its own.
+        encrypted.set_write_buffer_limits(high=UNSENT_BYTES)
     connection = transport.get_extra_info("socket")
     if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)

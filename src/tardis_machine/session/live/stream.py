@@ -1,16 +1,17 @@
 """What one client of a live stream gets, in order, through a bounded queue."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 
 from msgspec import UNSET, UnsetType
 
 from tardis_machine.model.control import Disconnect, FeedError
 from tardis_machine.model.errors import SourceError, TardisMachineError
+from tardis_machine.session.live.backlog import ClientQueue
+from tardis_machine.session.live.chunks import LiveChunk
 from tardis_machine.session.live.plan import StreamEntry, StreamPlan
-from tardis_machine.session.live.views import LiveChunk, LiveViews, ViewKey
+from tardis_machine.session.live.views import LiveViews, ViewKey
 from tardis_machine.sources.live.listeners import Failure, Loss
 
 MAX_FAILURES = 50
@@ -35,13 +36,16 @@ class LiveClient:
     Args:
         plan: the request.
         views: where records come from.
+        on_cut: called when the reader is cut off; it may be busy with what it got and not notice.
     """
 
-    def __init__(self, plan: StreamPlan, views: LiveViews) -> None:
+    def __init__(
+        self, plan: StreamPlan, views: LiveViews, on_cut: Callable[[], object] = lambda: None
+    ) -> None:
         self._plan = plan
         self._views = views
-        self._queue: deque[LiveChunk] = deque()
-        self._queued = 0
+        self._on_cut = on_cut
+        self._queue = ClientQueue(views.backlog, self._overflow)
         self._limit = views.source.settings.stream_queue_max_records
         self._wake = asyncio.Event()
         self._error: TardisMachineError | None = None
@@ -63,15 +67,13 @@ class LiveClient:
             while self._joined:
                 await self._wake.wait()
                 self._wake.clear()
-                ready = [*self._queue]
-                self._queue.clear()
-                self._queued = 0
-                if ready:
+                while ready := self._queue.take():
                     yield ready
                 if self._error is not None:
                     raise self._error
         finally:
             self._leave()
+            self._queue.clear()
 
     def take(self, exchange: str, chunk: LiveChunk) -> None:
         """Queue records; they end a series of failures."""
@@ -121,21 +123,33 @@ class LiveClient:
     def _put(self, chunk: LiveChunk) -> None:
         if self._error is not None:
             return
-        self._queue.append(chunk)
-        self._queued += len(chunk.records)
+        self._queue.put(chunk)
         self._wake.set()
-        if self._queued > self._limit:
+        queued = self._queue.records
+        if queued > self._limit:
             self._queue.clear()
             self._end(
                 SlowConsumerError(
-                    f"{self._queued} records wait to be read, more than "
+                    f"{queued} records wait to be read, more than "
                     f"stream-queue-max-records ({self._limit})."
                 )
             )
 
+    def _overflow(self) -> None:
+        self._end(
+            SlowConsumerError(
+                "What waits for slow clients of live streams is more than "
+                f"stream-queue-max-bytes ({self._views.backlog.max_bytes}), for this one most."
+            )
+        )
+
     def _end(self, error: TardisMachineError) -> None:
-        self._error = self._error or error
+        if self._error is not None:
+            return
+        self._error = error
         self._wake.set()
+        if isinstance(error, SlowConsumerError):
+            self._on_cut()
 
 
 class EntryMember:

@@ -1,13 +1,13 @@
 """What clients see of a live feed, made once for all that asked for the same."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Protocol, TypeAlias
 
 from tardis_machine.computed.pipeline import Computables
 from tardis_machine.model.data_types import ComputedSpec
-from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import BookChange, Record
+from tardis_machine.session.live.backlog import Backlog
+from tardis_machine.session.live.chunks import LiveChunk, records_at_once
 from tardis_machine.session.live.plan import StreamEntry
 from tardis_machine.session.live.publishing import COMPUTED, LivePublisher, RecordSource
 from tardis_machine.sources.live.listeners import Failure, FeedListener, Loss
@@ -25,18 +25,6 @@ ViewKey: TypeAlias = tuple[
     frozenset[str] | None,
     Classes,
 ]
-
-
-class LiveChunk:
-    """Records that came together, encoded once for all clients."""
-
-    def __init__(self, records: list[Record]) -> None:
-        self.records = records
-
-    @cached_property
-    def lines(self) -> list[bytes]:
-        """Return each record as JSON."""
-        return encode_lines(self.records).splitlines()
 
 
 class Member(Protocol):
@@ -67,15 +55,17 @@ class View(RecordSource, FeedListener):
         self._symbols = entry.symbols
         self._computables = Computables(entry.computed) if entry.computed else None
         self._classes = classes
+        self._at_once = records_at_once(entry.computed)
 
     def take_records(self, records: Sequence[Record]) -> None:
         """Hand on what passes."""
         passed = self.passed(records)
         if passed:
             self._publish_computed(passed)
-            chunk = LiveChunk(passed)
-            for member in [*self.members]:
-                member.take(chunk)
+            for start in range(0, len(passed), self._at_once):
+                chunk = LiveChunk(passed[start : start + self._at_once])
+                for member in [*self.members]:
+                    member.take(chunk)
 
     def passed(self, records: Sequence[Record]) -> list[Record]:
         """Return what reaches clients, computed records included."""
@@ -118,6 +108,7 @@ class LiveViews:
     def __init__(self, source: LiveSource, publisher: LivePublisher | None = None) -> None:
         self.source = source
         self.publisher = publisher
+        self.backlog = Backlog(source.settings.stream_queue_max_bytes)
         self._views: dict[ViewKey, View] = {}
 
     def join(self, member: Member, entry: StreamEntry, classes: Classes) -> ViewKey:

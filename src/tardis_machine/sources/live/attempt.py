@@ -23,6 +23,12 @@ log = get_logger(__name__)
 FLUSH_MESSAGES = 500
 """Messages after which records are handed on although more are at hand."""
 
+FIRST_FLUSH_MESSAGES = 16
+"""The same while it is not known how long that takes."""
+
+FLUSH_SECONDS = 0.02
+"""How long handing on may take: where it takes longer, records are handed on sooner."""
+
 LOOK_SECONDS = 1.0
 SKIP_TOLD_SECONDS = 1.0
 RESYNC_SECONDS = 15.0
@@ -42,6 +48,7 @@ class Attempt:
         self._loop = asyncio.get_running_loop()
         self._outgoing: asyncio.Queue[tuple[str, float]] = asyncio.Queue()
         self._unflushed = 0
+        self._flush_messages = FIRST_FLUSH_MESSAGES
         self._is_flush_due = False
         self._resyncing: dict[str, float] = {}
         self._next_skip_told = 0.0
@@ -127,8 +134,17 @@ class Attempt:
         socket = self._socket
         socket.failures = 0
         self._metrics.records.inc(len(records))
+        started = self._loop.time()
         for listener in [*socket.listeners]:
             listener.take_records(records)
+        self._adapt(self._loop.time() - started)
+
+    def _adapt(self, seconds: float) -> None:
+        """Hand on fewer messages at once to listeners that take long, such as many deep views."""
+        if seconds > FLUSH_SECONDS:
+            self._flush_messages = max(1, self._flush_messages // 2)
+        elif seconds < FLUSH_SECONDS / 4:
+            self._flush_messages = min(FLUSH_MESSAGES, self._flush_messages * 2)
 
     def count(self) -> None:
         """Bring the metrics up to what came."""
@@ -199,7 +215,7 @@ class Attempt:
 
     def _plan_flush(self) -> None:
         self._unflushed += 1
-        if self._unflushed >= FLUSH_MESSAGES:
+        if self._unflushed >= self._flush_messages:
             self.flush()
         elif not self._is_flush_due and self.receiver.has_pending:
             self._is_flush_due = True

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable
 
-from tardis_machine.model.records import BookChange, BookLevel, Record
+from tardis_machine.model.records import AnyBookChange, BookChange, BookLevel, Record
 
 
 class HeldBook:
@@ -10,12 +10,12 @@ class HeldBook:
 
     __slots__ = ("asks", "bids", "last")
 
-    def __init__(self, snapshot: BookChange) -> None:
+    def __init__(self, snapshot: AnyBookChange) -> None:
         self.bids = {level.price: level.amount for level in snapshot.bids}
         self.asks = {level.price: level.amount for level in snapshot.asks}
         self.last = snapshot
 
-    def apply(self, change: BookChange) -> None:
+    def apply(self, change: AnyBookChange) -> None:
         """Change levels; those without an amount are gone."""
         _apply(self.bids, change.bids)
         _apply(self.asks, change.asks)
@@ -44,7 +44,7 @@ class HeldBooks:
     def apply(self, records: Iterable[Record]) -> None:
         """Follow the book changes among records; before its snapshot a book is not held."""
         for record in records:
-            if type(record) is BookChange:
+            if isinstance(record, AnyBookChange):
                 if record.is_snapshot:
                     self._books[record.symbol] = HeldBook(record)
                 elif (book := self._books.get(record.symbol)) is not None:

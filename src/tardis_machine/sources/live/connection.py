@@ -16,6 +16,9 @@ HANDSHAKE_SECONDS = 10.0
 CLOSE_SECONDS = 1.0
 """How long the exchange may take to answer our close frame."""
 
+TAKEN_SECONDS = 0.01
+"""How long messages are taken one after another before others have their turn."""
+
 PING_SECONDS = 5.0
 MAX_MESSAGE_BYTES = 16 * 1_048_576
 
@@ -69,12 +72,17 @@ class Connection:
             ExchangeError: a frame cannot be read.
         """
         receive, websocket = self._websocket.receive, self._websocket
+        since = self._now()
         while True:
             message = await receive()
             kind = message.type
             if kind is WSMsgType.TEXT:
                 self.last_sign = self._now()
                 take(message.data)
+                if self.last_sign - since > TAKEN_SECONDS:
+                    # Messages that are at hand already are read without a pause.
+                    await asyncio.sleep(0)
+                    since = self._now()
             elif kind is WSMsgType.PING:
                 self.last_sign = self._now()
                 await websocket.pong(message.data)

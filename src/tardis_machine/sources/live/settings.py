@@ -31,6 +31,12 @@ class LiveSettings:
         "Maximum records queued for one client of a live stream before it is disconnected.",
         minimum=1,
     )
+    stream_queue_max_bytes: int = option(
+        128 * 1024 * 1024,
+        "Maximum memory of what is queued for all clients of live streams of a process, about; "
+        "beyond it the client that holds most is disconnected.",
+        minimum=1,
+    )
 
     def __post_init__(self) -> None:
         gateway = self.exchange_gateway

@@ -31,10 +31,10 @@ class Witness(FeedListener):
         self.told: list[str] = []
 
     def take_message(self, local_us: int, message: bytes) -> None:
-        self.messages.append("Liquidation" if b"forceOrder" in message else "BookChange")
+        self.messages.append("liquidation" if b"forceOrder" in message else "book_change")
 
     def take_records(self, records: Sequence[Record]) -> None:
-        self.told += [type(record).__name__ for record in records]
+        self.told += [record.type for record in records]
 
     def lost(self, loss: Loss) -> None:
         self.told.append(f"lost by {loss.reason}")
@@ -58,7 +58,7 @@ async def test_gap_does_not_overtake_what_another_socket_brought_before() -> Non
             source.subscribe(REGISTRY[VENUE.exchange], witness, types, FILTERS)
             others, books = await sockets(exchanges)
             await books.send_compact(VENUE.update("BTCUSDT", 9, 11))
-            await until(lambda: witness.told == ["BookChange"])
+            await until(lambda: witness.told == ["book_change"])
             seen = len(witness.messages)
             # All of them are at hand when the loop looks the next time.
             await others.send_compact(LIQUIDATION)
@@ -67,5 +67,5 @@ async def test_gap_does_not_overtake_what_another_socket_brought_before() -> Non
             )
             await until(lambda: len(witness.told) >= 4)
     came = witness.messages[seen : seen + 3]
-    gap = 2 - came[::-1].index("BookChange")
+    gap = 2 - came[::-1].index("book_change")
     assert witness.told[1:4] == [*came[:gap], "lost by gap", *came[gap + 1 :]]

@@ -123,7 +123,10 @@ class PublisherClient:
         self._syncs_each = settings.fsync == "each"
         self._bell = Doorbell(address.doorbell)
         self._room = Room(self._log, readers, settings, on_waited)
-        self._syncer = Syncer(self._writer.sync, settings.fsync_ms / 1000, self._report_sync)
+        self._syncer = Syncer(
+            *(self._writer.sync, settings.fsync_ms / 1000, self._report_sync),
+            due=self._writer.flush_due,
+        )
         if settings.fsync == "interval":
             self._syncer.start()
         self._bell.ring()

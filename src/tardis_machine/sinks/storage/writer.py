@@ -21,6 +21,9 @@ SEGMENT_BYTES = 16 * 1_048_576
 MAX_UNFLUSHED_BYTES = 32 * 1_048_576
 """An append waits for the disk when more than this is not flushed yet."""
 
+FLUSH_BYTES = 4 * 1_048_576
+"""So much that is not flushed is flushed at once: copies of more leave the caches of the CPU."""
+
 GROWTH_BYTES = 1_048_576
 """Room for copies of chunks grows by at least this."""
 
@@ -146,6 +149,8 @@ class ChunkWriter:
         self._full: list[_OpenSegment] = []
         """Segments that are not written to any more, but not flushed either."""
         self._syncing = threading.Lock()
+        self.flush_due = threading.Event()
+        """Set when much was appended since the last flush began; for a `Syncer`."""
         self._unflushed, self._flushing = _Copies(), _Copies()
         """What came since the last flush began, and before it."""
         self._is_uncertain = False
@@ -187,6 +192,8 @@ class ChunkWriter:
             self._tell()
             if self._fsync != "off":
                 self._unflushed.add(parts)
+        if self._unflushed.size >= FLUSH_BYTES:
+            self.flush_due.set()
         if self._fsync == "each" or self._unflushed.size > MAX_UNFLUSHED_BYTES:
             try:
                 self.sync()
@@ -330,12 +337,13 @@ class ChunkWriter:
 
 
 class Syncer(threading.Thread):
-    """Flushes logs to disk at intervals.
+    """Flushes logs to disk at intervals, and earlier when that is due.
 
     Args:
         sync: flushes them.
-        interval_seconds: between two flushes.
+        interval_seconds: longest time between two flushes.
         on_failure: called with the error of one that failed.
+        due: set by whoever wants a flush before the interval has passed.
     """
 
     def __init__(
@@ -343,16 +351,22 @@ class Syncer(threading.Thread):
         sync: Callable[[], None],
         interval_seconds: float,
         on_failure: Callable[[OSError], None],
+        due: threading.Event | None = None,
     ) -> None:
         super().__init__(name="log-sync", daemon=True)
         self._sync = sync
         self._interval = interval_seconds
         self._on_failure = on_failure
-        self._ended = threading.Event()
+        self._due = due or threading.Event()
+        self._is_ended = False
 
     def run(self) -> None:
         """Flush until stopped."""
-        while not self._ended.wait(self._interval):
+        while True:
+            self._due.wait(self._interval)
+            if self._is_ended:
+                return
+            self._due.clear()
             try:
                 self._sync()
             except OSError as error:
@@ -360,6 +374,7 @@ class Syncer(threading.Thread):
 
     def stop(self) -> None:
         """End the thread."""
-        self._ended.set()
+        self._is_ended = True
+        self._due.set()
         if self.ident is not None:
             self.join()

@@ -17,6 +17,7 @@ import pytest
 from tardis_machine.sinks.storage.chunks import HEAD_BYTES, Flags
 from tardis_machine.sinks.storage.reader import BadBytes, Chunk, ChunkReader, last_chunk
 from tardis_machine.sinks.storage.segments import delete_before, end_of, list_segments
+from tardis_machine.sinks.storage.writer import FLUSH_BYTES, Syncer
 from tests.unit.sinks.storage.logs import append, names, open_writer, read_all
 
 
@@ -239,6 +240,24 @@ def test_memory_of_a_chunk_is_free_once_it_is_written(tmp_path: Path) -> None:
     before = sys.getrefcount(body)
     writer.append(b"", body, 0)
     assert sys.getrefcount(body) == before
+    writer.close()
+
+
+def test_much_that_is_not_flushed_does_not_wait_for_the_interval(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval")
+    flushed = threading.Event()
+
+    def sync() -> None:
+        writer.sync()
+        flushed.set()
+
+    syncer = Syncer(sync, 3600, pytest.fail, due=writer.flush_due)
+    syncer.start()
+    append(writer, "a")
+    assert not writer.flush_due.is_set()
+    writer.append(b"", bytes(FLUSH_BYTES), 0)
+    assert flushed.wait(60)
+    syncer.stop()
     writer.close()
 
 

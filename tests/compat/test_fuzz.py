@@ -114,4 +114,4 @@ def test_hundreds_of_wrong_inputs_do_no_harm(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(5400)
 def test_thousands_of_wrong_inputs_do_no_harm(tmp_path: Path) -> None:
-    asyncio.run(fuzz(tmp_path, inputs_wanted(20_000), rest_seconds=25, max_growth_mb=10))
+    asyncio.run(fuzz(tmp_path, inputs_wanted(20_000), rest_seconds=25, max_growth_mb=12))

@@ -55,6 +55,12 @@ class Client:
             return Received(messages, socket_.close_code, message.extra or "")
 
 
+def active_streams(metrics: str) -> float:
+    """Return how many replays are in progress, according to `/metrics`."""
+    name = "tardis_machine_server_active_streams{"
+    return sum(float(line.split()[-1]) for line in metrics.splitlines() if line.startswith(name))
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 

@@ -12,7 +12,7 @@ from tardis_machine.model.errors import TardisMachineError, UpstreamStatusError
 from tardis_machine.model.texts import shortened
 from tardis_machine.server.guards.admission import ServerBusyError, busy_response
 from tardis_machine.server.guards.bodies import BodyError, read_body
-from tardis_machine.server.guards.connections import note_completion
+from tardis_machine.server.guards.connections import note_chunks, note_completion
 from tardis_machine.server.guards.limits import (
     RequestTooLargeError,
     check_raw_size,
@@ -37,7 +37,6 @@ JSON_STREAM = "application/x-json-stream"
 NORMALIZED_ROUTE = "/replay-normalized"
 PIECE_BYTES = 1024 * 1024
 MAX_ERROR_CHARACTERS = 8192
-
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f"\\]')
 
 log = get_logger(__name__)
@@ -154,6 +153,7 @@ async def _respond(
             return error_response(error)
         response = web.StreamResponse(headers=_headers(warnings))
         await response.prepare(request)
+        note_chunks(request, more=True)
         async with aclosing(_with_failure(first, chunks)) as body:
             async for chunk in body:
                 async with _patience(request, services):
@@ -161,6 +161,7 @@ async def _respond(
                     # Queued now: a client that does not read costs that, and no second copy.
                     del chunk
                     await _drain(request)
+        note_chunks(request, more=False)
         async with _patience(request, services):
             await response.write_eof()
         return response

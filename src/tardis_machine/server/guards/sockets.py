@@ -18,6 +18,10 @@ have their turn; asyncio takes 256 KiB, which is thousands of frames or tiny chu
 TLS_BUFFER_BYTES = 32 * 1024
 """What every TLS connection has as long as it is open, for two records; asyncio has 256 KiB."""
 
+KEEP_ALIVE_SECONDS = 30
+"""How often the kernel asks whether a client that has closed its side is there. The kernel of one
+that is gone remembers the connection for a minute, and resets it from then on."""
+
 _ACKNOWLEDGED = struct.Struct("=120xQ")
 """`tcpi_bytes_acked` of Linux's `struct tcp_info`."""
 
@@ -45,6 +49,23 @@ def limit_silence(transport: asyncio.BaseTransport, seconds: float) -> None:
     if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
         patience_ms = int((seconds + KERNEL_SECONDS) * 1000)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, patience_ms)
+
+
+def notice_absence(transport: asyncio.BaseTransport) -> None:
+    """Let the kernel ask for a client that has closed its side, while nothing is sent to it."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_KEEPIDLE"):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEP_ALIVE_SECONDS)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEP_ALIVE_SECONDS)
+
+
+def is_reset(transport: asyncio.BaseTransport) -> bool:
+    """Say whether the client has reset a connection; asyncio sees that only where it reads."""
+    connection = transport.get_extra_info("socket")
+    return connection is not None and bool(
+        connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    )
 
 
 def limit_unsent(transport: asyncio.WriteTransport) -> None:

@@ -2,6 +2,9 @@
 
 Blocks of one document run in order, in one folder. `sh background` starts a server that the
 following blocks talk to. The ports that a document names are replaced by free ones.
+
+Spark starts once for all of them, in the tour of `make demo`. `step of the demo` is a command that
+the tour has to run as it stands there, and `after the demo` are blocks that run on what it leaves.
 """
 
 import os
@@ -27,6 +30,9 @@ PORT = re.compile(
     r"(?<=127\.0\.0\.1:)\d{4,5}\b"
 )
 LAST_START_LINE = "See "
+STEP_OF_THE_DEMO, AFTER_THE_DEMO = "step of the demo", "after the demo"
+ELSEWHERE = ("no-run", STEP_OF_THE_DEMO, AFTER_THE_DEMO)
+TREATMENT = re.compile(rf"|background|no-run: .+|{STEP_OF_THE_DEMO}|{AFTER_THE_DEMO}")
 TIMEOUT_SECONDS = 600
 
 
@@ -40,7 +46,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        return self.language in INTERPRETERS and not self.treatment.startswith("no-run")
+        return self.language in INTERPRETERS and not self.treatment.startswith(ELSEWHERE)
 
 
 def blocks_of(document: Path) -> list[Block]:
@@ -65,6 +71,13 @@ def has_code(document: Path) -> bool:
 
 def name_of(document: Path) -> str:
     return str(document.relative_to(ROOT))
+
+
+def own_environ() -> dict[str, str]:
+    """Return an environment with our commands and without settings."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TM_")}
+    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    return environ
 
 
 @contextmanager
@@ -99,8 +112,7 @@ def run(block: Block, cwd: Path, environ: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize("document", [*filter(has_code, DOCUMENTS)], ids=name_of)
 def test_code_blocks_run(document: Path, tmp_path: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TM_")}
-    environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environ['PATH']}"
+    environ = own_environ()
     blocks = on_free_ports([block for block in blocks_of(document) if block.is_run])
     with ExitStack() as servers:
         for block in blocks:
@@ -114,7 +126,7 @@ def test_code_blocks_run(document: Path, tmp_path: Path) -> None:
 def test_every_block_names_its_language_and_why_it_is_not_run(document: Path) -> None:
     for block in blocks_of(document):
         assert block.language, block.text
-        assert re.fullmatch(r"|background|no-run: .+", block.treatment), block.treatment
+        assert TREATMENT.fullmatch(block.treatment), block.treatment
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)

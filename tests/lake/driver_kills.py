@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -20,9 +21,17 @@ from tests.servers.process import spawn
 ROOT = Path(__file__).resolve().parents[2]
 MOST_FILES = 150
 """About what the first batch of all three queries writes."""
+QUERIES = ("ingest-*", "refine", "serve")
 LOOK_SECONDS = 0.01
 LIFE_SECONDS = 600
 END_SECONDS = 900
+
+
+class Ended(NamedTuple):
+    """How a job ended: its exit code, and all that it printed."""
+
+    code: int
+    printed: str
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,8 @@ class Trial:
     sent: Sent
     killed_in: list[tuple[str, ...]]
     """For each kill, the queries that had planned a batch and not committed it."""
+    stopped: Ended | None
+    """How the job ended that was told to."""
 
 
 def run_trial(
@@ -42,6 +53,7 @@ def run_trial(
     kills: int,
     batch: int,
     seed: int | None = None,
+    is_stopped: bool = False,
 ) -> Trial:
     """Kill a lake while a producer publishes, let it read the rest, and check its tables.
 
@@ -52,10 +64,12 @@ def run_trial(
         kills: How often.
         batch: Trades that are published at once, ten times per second.
         seed: What the moments follow from; None: chance.
+        is_stopped: Whether it is started and told to stop once more after the kills.
     """
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     choose, lake = random.Random(seed), folder / "lake"
     producer, driver, killed_in = Producer(bus, batch, seed), Driver(lake, flags, folder), []
+    stopped = None
     try:
         with producer.running():
             for _ in range(kills):
@@ -63,11 +77,15 @@ def run_trial(
                 driver.wait_for_files(choose.randint(1, MOST_FILES))
                 driver.kill()
                 killed_in.append(open_batches(lake))
+            if is_stopped:
+                driver.start("--trigger-seconds", "0")
+                driver.wait_for_batches()
+                stopped = driver.stop()
         driver.finish()
     finally:
         driver.kill()
     check_tables(lake, producer.sent)
-    return Trial(producer.sent, killed_in)
+    return Trial(producer.sent, killed_in, stopped)
 
 
 class Driver:
@@ -88,23 +106,48 @@ class Driver:
             *flags,
         ]
         self._process: subprocess.Popen[bytes] | None = None
+        self._life_bytes = 0
 
     def start(self, *flags: str) -> None:
         """Start the job, for the first time or again."""
         command = [sys.executable, "-m", "tardis_machine", "lake", "run", *self._flags, *flags]
+        self._life_bytes = self._log.stat().st_size if self._log.exists() else 0
         self._process = spawn(command, self._log, ROOT)
 
     def wait_for_files(self, count: int) -> None:
         """Return as soon as there are so many files more than now."""
         wanted = self._files() + count
+        self._wait_until(lambda: self._files() >= wanted)
+
+    def wait_for_batches(self) -> None:
+        """Return as soon as every query has planned a batch after its first one of this life."""
+        planned = {query: self._planned(query) for query in QUERIES}
+        self._wait_until(
+            lambda: all(self._planned(query) > planned[query] + 1 for query in QUERIES)
+        )
+
+    def _wait_until(self, is_true: Callable[[], bool]) -> None:
         deadline = time.monotonic() + LIFE_SECONDS
-        while self._files() < wanted:
+        while not is_true():
             assert self._process is not None
             if self._process.poll() is not None:
                 assert self._was_python_slow(), f"ended by itself\n{self._tail()}"
                 self.start("--trigger-seconds", "0.2")
             assert time.monotonic() < deadline, f"wrote too little\n{self._tail()}"
             time.sleep(LOOK_SECONDS)
+
+    def _planned(self, query: str) -> int:
+        """Return the number of the last batch that a query has planned."""
+        logs = self._lake.glob(f"_checkpoints/{query}/offsets")
+        return max(map(_last, logs), default=-1)
+
+    def stop(self) -> Ended:
+        """Send what `kill` and service managers send, and wait for the end."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(END_SECONDS)
+        printed = self._log.read_bytes()[self._life_bytes :]
+        return Ended(code, printed.decode(errors="replace"))
 
     def kill(self) -> None:
         """Kill every process of the job at once."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -59,6 +60,13 @@ class Lake:
         store = Store(self.spark, self.root)
         store.spark.sql(f"DELETE FROM delta.`{store.path(table_named(name))}`")
 
-    def values(self, name: str, *columns: str | Column) -> list[tuple[object, ...]]:
-        found = Store(self.spark, self.root).read(table_named(name)).select(*columns)
-        return sorted(tuple(row) for row in found.collect())
+    def values(self, name: str, *columns: str | Column) -> list[tuple[Any, ...]]:
+        """Return the rows of a table, or some columns of it, in order."""
+        store, table = Store(self.spark, self.root), table_named(name)
+        names = [column for column in columns if isinstance(column, str)]
+        if len(names) < len(columns):
+            return sorted(tuple(row) for row in store.read(table).select(*columns).collect())
+        # Without a job of Spark, which takes longer than all else for a few rows.
+        found = store.collect(table)
+        names = found.column_names if names == ["*"] else names
+        return sorted(zip(*(found[name].to_pylist() for name in names), strict=True))

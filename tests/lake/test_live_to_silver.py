@@ -1,12 +1,14 @@
 """From a live feed over every bus to Silver: what the feed delivered, each event once.
 
 One live session, with a lost connection and an error, is published to all buses. Each test brings
-its bus to a lake of its own.
+its bus to a lake of its own. What follows Bronze depends on no bus, so one goes on to Silver in
+every run, and each of them in the soak.
 """
 
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from tardis_machine.app.publishing.job import open_publishing
 from tardis_machine.app.publishing.live import live_views
 from tardis_machine.app.settings.commands import PublishSettings
 from tardis_machine.app.settings.keywords import settings_of
+from tardis_machine.bronze.decode import Decoder
 from tardis_machine.lake.jobs import Stage
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.requests import StreamRequest
@@ -28,7 +31,7 @@ from tardis_machine.sources.live.settings import LiveSettings
 from tests.integration.exchange.clients import Gateway, running
 from tests.integration.recording.sessions import Listener, Session
 from tests.lake.every_bus import BUSES, EveryBus, Options
-from tests.lake.test_bus_to_gold import Lake
+from tests.lake.test_bus_to_gold import TRADE, Lake
 from tests.servers.event_hubs import EventHubs
 from tests.servers.exchanges import until
 from tests.servers.kafka import Kafka
@@ -53,6 +56,7 @@ TABLES = {
     "silver.control_events": {"disconnect", "error"},
 }
 RECORDS_BETWEEN = 200
+IN_EVERY_RUN = "kafka"
 
 
 class Feed(Listener):
@@ -120,7 +124,39 @@ async def fail(gateway: Gateway, feed: Listener, kind: str) -> None:
     await until(lambda: feed.disconnects > lost)
 
 
+def times_of(records: Sequence[dict[str, Any]], types: Set[str]) -> Counter[tuple[str, int]]:
+    """Return how often there is a record of these types, by symbol and local time."""
+    return Counter(
+        (record.get("symbol", ""), parse_us(record["localTimestamp"]))
+        for record in records
+        if record["type"] in types
+    )
+
+
+def trades_of(records: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        tuple(record[name] for name in TRADE) for record in records if record["type"] == "trade"
+    )
+
+
 @pytest.mark.parametrize("bus", BUSES)
+def test_bronze_holds_what_the_feed_delivered(
+    bus: str, delivered: Delivered, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    lake.build({bus: delivered.buses[bus]}, (Stage.INGEST,))
+    assert {"trade", "error", "disconnect"} <= {record["type"] for record in delivered.records}
+    decoded = Decoder().decode(lake.frame("bronze.events")["envelope"].to_list())
+    found = [json.loads(line) for line in encode_lines(decoded).splitlines()]
+    for types in TABLES.values():
+        assert times_of(found, types) == times_of(delivered.records, types), types
+    assert trades_of(found) == trades_of(delivered.records)
+
+
+@pytest.mark.parametrize(
+    "bus",
+    [bus if bus == IN_EVERY_RUN else pytest.param(bus, marks=pytest.mark.soak) for bus in BUSES],
+)
 def test_silver_holds_what_the_feed_delivered(
     bus: str, delivered: Delivered, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -128,16 +164,8 @@ def test_silver_holds_what_the_feed_delivered(
     lake.build({bus: delivered.buses[bus]}, (Stage.INGEST, Stage.REFINE))
     assert {"trade", "error", "disconnect"} <= {record["type"] for record in delivered.records}
     for table, types in TABLES.items():
-        expected = Counter(
-            (record.get("symbol", ""), parse_us(record["localTimestamp"]))
-            for record in delivered.records
-            if record["type"] in types
-        )
         kept = lake.frame(table).select("symbol", polars.col("local_ts").dt.epoch("us"))
-        assert Counter(kept.rows()) == expected, table
-    trades = lake.frame("silver.trades").select("symbol", "id", "price", "amount", "side", "origin")
-    assert Counter(trades.rows()) == Counter(
-        (*(record[name] for name in ("symbol", "id", "price", "amount", "side")), "realtime")
-        for record in delivered.records
-        if record["type"] == "trade"
-    )
+        assert Counter(kept.rows()) == times_of(delivered.records, types), table
+    trades = lake.frame("silver.trades")
+    assert Counter(trades.select(TRADE).rows()) == trades_of(delivered.records)
+    assert set(trades["origin"]) == {"realtime"}

@@ -76,7 +76,7 @@ def gold(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
     store = Store(lake.spark, lake.root)
     found = {}
     for table in GOLD_TABLES:
-        rows = [tuple(map(_rounded, row)) for row in store.read(table).collect()]
+        rows = [tuple(map(_rounded, row.values())) for row in store.collect(table).to_pylist()]
         found[table.name] = sorted(rows, key=str)
     return found
 

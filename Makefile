@@ -11,6 +11,10 @@ WORKERS ?= 4
 # Arguments of the benchmarks: make bench BENCH="compute"
 BENCH ?=
 
+# Without compiled files next to the sources every process compiles all it imports, for seconds of CPU;
+# tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo servers test lint format proto bench bench-reference soak docs lock clean
 

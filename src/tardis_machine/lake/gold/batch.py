@@ -138,10 +138,12 @@ class Batch:
         """Write the rows that differ from those in the table."""
         store, spans, time = self._store, new.spans, new.time
         few = self.dirty.is_few and can_express(spans) and is_local(store.root)
-        if not store.known_times(table, time, spans, **new.partitions):
+        bounds = _conditions(spans, time, new.partitions)
+        # Where the driver reads the old rows, it sees for the same price that there are none.
+        sees = few and new.old is None and store.exists(table)
+        if not sees and not store.known_times(table, time, spans, **new.partitions):
             store.append(new.rows, table, few=few)
             return
-        bounds = _conditions(spans, time, new.partitions)
         if few:
             store.replace_arrow(self._few_changes(table, new), table, *bounds)
             return

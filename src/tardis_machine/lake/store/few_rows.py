@@ -17,6 +17,7 @@ from deltalake.table import TableMerger
 from tardis_machine.lake.arrow import Values, arrow, arrow_schema
 from tardis_machine.lake.store.changes import CHANGE, DELETE
 from tardis_machine.lake.store.log_stats import files_with
+from tardis_machine.lake.store.rewriting import rewrite_few
 from tardis_machine.lake.store.times import Times
 from tardis_machine.lake.tables import Table
 
@@ -80,6 +81,8 @@ def insert_few(path: str, table: Table, rows: Values, conditions: Sequence[str])
 
 def replace_few(path: str, table: Table, changes: Values, conditions: Sequence[str]) -> None:
     """Apply changes of an Arrow table to the rows that meet the conditions."""
+    if rewrite_few(path, table, changes, MAX_ROWS):
+        return
     values = [name for name in table.column_names if name not in table.key]
     (
         _merger(path, changes, conditions)

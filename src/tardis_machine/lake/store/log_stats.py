@@ -28,7 +28,7 @@ def known_times(
     files = table_of(DeltaTable(path).get_add_actions(flatten=True))
     for name, values in partitions.items():
         files = files.filter(kernels.is_in(files[f"partition.{name}"], arrow.array(values)))
-    lows, highs = _bounds(files, column)
+    lows, highs = bounds_of(files, column)
     parts = (_part(lows, highs, times) for times in wanted)
     return [part for part in parts if part is not None]
 
@@ -45,18 +45,18 @@ def _part(lows: Values, highs: Values, times: Times) -> Times | None:
 def rows_near(path: str, column: str, wanted: Sequence[Times]) -> int:
     """Return how many rows the files have that may have rows in any of the wanted spans."""
     files = table_of(DeltaTable(path).get_add_actions(flatten=True))
-    overlaps = _overlap_any(*_bounds(files, column), wanted)
+    overlaps = _overlap_any(*bounds_of(files, column), wanted)
     return int(kernels.sum(files["num_records"].filter(overlaps)).as_py() or 0)
 
 
 def files_with(path: str, column: str, wanted: Sequence[Times]) -> list[str]:
     """Return the files that may have rows in any of the wanted spans."""
     files = table_of(DeltaTable(path).get_add_actions(flatten=True))
-    overlaps = _overlap_any(*_bounds(files, column), wanted)
+    overlaps = _overlap_any(*bounds_of(files, column), wanted)
     return [f"{path}/{unquote(name)}" for name in files["path"].filter(overlaps).to_pylist()]
 
 
-def _bounds(files: Values, column: str) -> tuple[Values, Values]:
+def bounds_of(files: Values, column: str) -> tuple[Values, Values]:
     """Return the earliest and the latest time of each file."""
     if f"min.{column}" not in files.column_names:
         unknown = arrow.nulls(len(files), arrow.int64())

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet
 from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from tardis_machine.lake.arrow import Values, arrow, arrow_schema, kernels, table_of
@@ -25,6 +26,12 @@ from tardis_machine.model.time import us_text
 # Its type stubs know fewer options than it has.
 _parquet: Any = pyarrow.parquet
 _FILE, _ROW = "__filename", "row"
+_AS_IT_WAS_READ = CommitProperties(
+    # Other writers take a commit that only appends for one that read nothing.
+    custom_metadata={"isBlindAppend": False},
+    # A second try would be a commit on a version that was not read.
+    max_commit_retries=0,
+)
 
 
 @dataclass(frozen=True)
@@ -60,8 +67,7 @@ def rewrite_few(path: str, table: Table, changes: Values, max_rows: int) -> bool
     made = changes.filter(kernels.not_equal(changes[CHANGE], DELETE))
     rows = arrow.concat_tables([kept, made.select(schema.names).cast(schema)])
     removed = [place.removed() for place in _places(files, table) if place.path in replaced]
-    _commit(delta, Path(path), table, rows, removed)
-    return True
+    return _commit(delta, Path(path), table, rows, removed)
 
 
 def _is_known(delta: DeltaTable, table: Table) -> bool:
@@ -156,8 +162,12 @@ def _places(files: Values, table: Table) -> Iterator[_Place]:
 
 def _commit(
     delta: DeltaTable, folder: Path, table: Table, rows: Values, removed: list[RemoveAction]
-) -> None:
-    """Write rows to new files, and commit them in the place of others."""
+) -> bool:
+    """Write rows to new files, and commit them in the place of others.
+
+    False when somebody else has changed the table meanwhile: a compaction may have removed the same
+    files, and the commit would bring its rows twice.
+    """
     written: list[AddAction] = []
     try:
         for partition, part in _parts(rows, table):
@@ -167,14 +177,16 @@ def _commit(
             "append",
             delta.schema(),
             list(table.partition_by),
-            # Other writers take a commit that only appends for one that read nothing.
-            commit_properties=CommitProperties(custom_metadata={"isBlindAppend": False}),
+            commit_properties=_AS_IT_WAS_READ,
         )
-    except Exception:
+    except Exception as error:
         # Nobody else knows these files, and a full disk stays full.
         for file in written:
             (folder / file.path).unlink(missing_ok=True)
+        if isinstance(error, CommitFailedError):
+            return False
         raise
+    return True
 
 
 def _parts(rows: Values, table: Table) -> Iterator[tuple[dict[str, str | None], Values]]:

@@ -1,9 +1,11 @@
 """Rows that the driver changes by writing their files anew."""
 
 import json
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -119,6 +121,29 @@ def test_commit_says_that_it_read_the_table(path: str) -> None:
         if "commitInfo" in action
     )
     assert info["isBlindAppend"] is False
+
+
+def test_table_that_is_compacted_meanwhile_is_left_to_a_merge(path: str) -> None:
+    known: set[Path] = set()
+
+    def compact(frame: FrameType, event: str, _: object) -> None:
+        # As late as it can be: everything has been read and written.
+        if event == "call" and frame.f_code.co_name == "create_write_transaction":
+            sys.setprofile(None)
+            before = set(Path(path).rglob("*.parquet"))
+            DeltaTable(path).optimize.compact()
+            known.update(set(Path(path).rglob("*.parquet")) - before)
+
+    others = set(Path(path).rglob("*.parquet"))
+    sys.setprofile(compact)
+    try:
+        assert not rewrite_few(path, BARS, changes(update=[bar(1, trades=5)]), MAX_ROWS)
+    finally:
+        sys.setprofile(None)
+    assert len(found(path)) == 6
+    assert (1, "1m", 1) in found(path)
+    assert known
+    assert set(Path(path).rglob("*.parquet")) == others | known
 
 
 def test_large_files_are_left_to_a_merge(path: str) -> None:

@@ -42,7 +42,7 @@ USED_LATER = ("tardis_machine.lake.queries", "pandas")
 WATCH_SECONDS = 1
 FOLLOW_SECONDS = 0.5
 """How often a stage looks for what the one before it in the same job has written."""
-MAX_STARTS = 5
+MAX_STARTS = 10
 """Starts of one query in a job; only a Python worker that starts too slowly is tried again."""
 
 METRICS_HOST = "127.0.0.1"

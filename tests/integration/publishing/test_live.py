@@ -72,7 +72,9 @@ def test_stream_is_published_until_it_is_stopped_and_drained_then(tmp_path: Path
     with local_exchange() as exchange:
         words = ["publish", "--stream", *EXCHANGE, *types, *flags(exchange, tmp_path)]
         with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, text=True) as process:
+            # On a busy machine the snapshot of a book takes longer than two bars.
             wait_until(lambda: cases(tmp_path)["tradeBar"] >= 2, "bars are published")
+            wait_until(lambda: cases(tmp_path)["bookChange"] >= 1, "a book is published")
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0

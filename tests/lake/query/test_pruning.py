@@ -1,6 +1,7 @@
 """A query opens only files that can have rows for it, and finds all of them."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -120,10 +121,13 @@ def test_table_is_queried_as_it_was(root: Path) -> None:
     path = root / "silver" / "trades"
     count = "select count(*) as n from silver.trades"
     assert ask(root, count, as_of=read_as_of("0")) == [{"n": 3}]
-    written = [entry["timestamp"] for entry in DeltaTable(path).history()]
-    second = datetime.fromtimestamp(written[-2] / 1000, UTC)
-    expected = 3 * sum(time <= written[-2] for time in written)
-    assert ask(root, count, as_of=second) == [{"n": expected}]
+    # A version is as old as its file, which is written some time after the moment in its history.
+    commits = sorted(path.glob("_delta_log/*.json"))
+    now = datetime.now(UTC)
+    for number, commit in enumerate(commits):
+        at = now.timestamp() + 60 * number
+        os.utime(commit, (at, at))
+    assert ask(root, count, as_of=now + timedelta(seconds=90)) == [{"n": 6}]
     assert ask(root, count, as_of=read_as_of("2020-01-01T00:00")) == [{"n": 0}]
     with pytest.raises(QueryError, match="no version 99; the latest is 11"):
         ask(root, count, as_of=99)

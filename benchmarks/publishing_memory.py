@@ -83,7 +83,7 @@ def main() -> None:
     with ExitStack() as servers, tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {}
         for start in makers.values():
-            options |= servers.enter_context(start())
+            options |= servers.enter_context(start()).options
         settings = settings_of(PublishingSettings, options)
         began = time.monotonic()
         sizes = asyncio.run(with_publisher(settings, Path(folder), body))

@@ -5,6 +5,7 @@ A sink runs in the thread of its bus and knows nothing of logs, retries or posit
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Protocol
 
 import msgspec
@@ -55,10 +56,7 @@ def bytes_of(events: Iterable[Event]) -> int:
 def fitting(events: Sequence[Event], start: int, max_events: int, max_bytes: int) -> int:
     """Return how many events from `start` on fit; at least one, so that large ones get through."""
     count, room = 0, max_bytes
-    candidates = events[start : start + max(1, max_events)]
-    if bytes_of(candidates) <= max_bytes:
-        return len(candidates)
-    for event in candidates:
+    for event in islice(events, start, start + max(1, max_events)):
         room -= len(event.data) + OVERHEAD_BYTES
         if room < 0 and count:
             break

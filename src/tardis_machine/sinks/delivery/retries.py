@@ -74,12 +74,20 @@ class Retries:
         self.events += len(events)
         lane.ready_at = now + (lane.backoff.next(at_least) if has_failed else at_least)
 
-    def divert(self, events: Iterable[Event]) -> list[Event]:
-        """Queue up events of keys in trouble; return the others."""
+    def has_ready(self, now: float) -> bool:
+        """Say whether events wait whose pause is over."""
+        ready_at = self.next_ready_at
+        return ready_at is not None and ready_at <= now
+
+    def divert(self, events: Iterable[Event], now: float) -> list[Event]:
+        """Queue up events of keys in trouble; return the others.
+
+        Where the last events of a key are being tried again, newer ones may go with them.
+        """
         free = []
         for event in events:
             lane = self._lanes.get(self._key_of(event))
-            if lane is None:
+            if lane is None or (not lane.events and lane.ready_at <= now):
                 free.append(event)
             else:
                 lane.events.append(event)

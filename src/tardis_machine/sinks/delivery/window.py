@@ -58,10 +58,12 @@ class Window:
         if not self.retries:
             return self._queue.cut(max_events, max_bytes)
         events = self.retries.take_ready(now, max_events, max_bytes)
+        if self.retries.has_ready(now):
+            return events
         room = max_bytes - bytes_of(events)
         while self._queue.events and len(events) < max_events and (room > 0 or not events):
             fresh = self._queue.cut(max_events - len(events), room)
-            free = self.retries.divert(fresh)
+            free = self.retries.divert(fresh, now)
             events += free
             room -= bytes_of(free)
         return events

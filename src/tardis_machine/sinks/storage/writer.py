@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -22,49 +21,29 @@ MAX_UNFLUSHED_BYTES = 32 * 1_048_576
 """An append waits for the disk when more than this is not flushed yet."""
 
 FLUSH_BYTES = 4 * 1_048_576
-"""So much that is not flushed is flushed at once: copies of more leave the caches of the CPU."""
-
-GROWTH_BYTES = 1_048_576
-"""Room for copies of chunks grows by at least this."""
+"""So much that is not flushed is flushed at once: chunks are kept until then, and the next ones
+need memory that is in no cache of the CPU."""
 
 Fsync: TypeAlias = Literal["off", "interval", "each"]
 Parts: TypeAlias = Sequence[bytes | memoryview]
 
 
-class _Copies:
-    """Chunks that are not flushed yet, in memory that is used again.
-
-    Keeping the chunks themselves would cost more than writing them: the next ones would need new
-    memory, which the system makes page by page.
-    """
+class _Unflushed:
+    """Chunks that may not be on disk yet, kept until they are."""
 
     def __init__(self) -> None:
-        self._room = bytearray()
+        self.parts: list[bytes | memoryview] = []
         self.size = 0
 
     def add(self, parts: Parts) -> None:
-        """Copy the parts of a chunk behind those before it."""
-        for part in parts:
-            end = self.size + len(part)
-            if end > len(self._room):
-                self._room.extend(bytes(max(end - len(self._room), GROWTH_BYTES)))
-            self._room[self.size : end] = part
-            self.size = end
-
-    @contextmanager
-    def view(self) -> Iterator[memoryview]:
-        """Give all of it to be read."""
-        with memoryview(self._room) as room, room[: self.size] as content:
-            yield content
+        """Keep the parts of a chunk."""
+        self.parts += parts
+        self.size += sum(map(len, parts))
 
     def clear(self) -> None:
-        """Forget all of it; the next chunks take its place."""
+        """Forget all of it."""
+        self.parts.clear()
         self.size = 0
-
-    def release(self) -> None:
-        """Forget all of it, and give the memory back."""
-        self.size = 0
-        self._room = bytearray()
 
 
 class _OpenSegment:
@@ -151,7 +130,7 @@ class ChunkWriter:
         self._syncing = threading.Lock()
         self.flush_due = threading.Event()
         """Set when much was appended since the last flush began; for a `Syncer`."""
-        self._unflushed, self._flushing = _Copies(), _Copies()
+        self._unflushed, self._flushing = _Unflushed(), _Unflushed()
         """What came since the last flush began, and before it."""
         self._is_uncertain = False
         """A flush failed, and what it was about was not written again yet."""
@@ -222,10 +201,6 @@ class ChunkWriter:
                 if self._is_uncertain:
                     self._write_again()
                 due = [(each, each.size) for each in self._open_segments() if not each.is_flushed]
-                if not due:
-                    # Nothing comes in: whoever writes again makes room again.
-                    self._unflushed.release()
-                    self._flushing.release()
                 self._unflushed, self._flushing = self._flushing, self._unflushed
             try:
                 for segment, _ in due:
@@ -304,8 +279,7 @@ class ChunkWriter:
 
     def _give_up_segments(self) -> None:
         """Write no more to segments that cannot be flushed; what they may have lost is kept."""
-        with self._unflushed.view() as content:
-            self._flushing.add([content])
+        self._flushing.add(self._unflushed.parts)
         self._unflushed.clear()
         for segment in self._open_segments():
             segment.close()
@@ -316,8 +290,7 @@ class ChunkWriter:
         """Write what segments may have lost to a new one, and flush that."""
         segment = self._roll()
         try:
-            with self._flushing.view() as content:
-                self._write([content])
+            self._write([b"".join(self._flushing.parts)])
             os.fdatasync(segment.descriptor)
         except OSError:
             # A later flush of it may succeed and mean nothing.

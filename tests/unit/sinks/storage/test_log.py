@@ -17,7 +17,7 @@ import pytest
 from tardis_machine.sinks.storage.chunks import HEAD_BYTES, Flags
 from tardis_machine.sinks.storage.reader import BadBytes, Chunk, ChunkReader, last_chunk
 from tardis_machine.sinks.storage.segments import delete_before, end_of, list_segments
-from tardis_machine.sinks.storage.writer import FLUSH_BYTES, Syncer
+from tardis_machine.sinks.storage.writer import FLUSH_BYTES, Fsync, Syncer
 from tests.unit.sinks.storage.logs import append, names, open_writer, read_all
 
 
@@ -234,11 +234,13 @@ def test_segment_whose_second_flush_fails_takes_nothing_more(tmp_path: Path) -> 
     writer.close()
 
 
-def test_memory_of_a_chunk_is_free_once_it_is_written(tmp_path: Path) -> None:
-    writer = open_writer(tmp_path, "interval")
+@pytest.mark.parametrize("fsync", ["off", "interval", "each"])
+def test_memory_of_a_chunk_is_free_once_it_is_flushed(tmp_path: Path, fsync: Fsync) -> None:
+    writer = open_writer(tmp_path, fsync)
     body = bytes(1000)
     before = sys.getrefcount(body)
     writer.append(b"", body, 0)
+    writer.sync()
     assert sys.getrefcount(body) == before
     writer.close()
 

@@ -4,7 +4,7 @@ Checks run in the order that gives the texts existing clients match on: data typ
 first, then exchange, dates and filters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import msgspec
@@ -101,6 +101,11 @@ class EntryPlan(msgspec.Struct, frozen=True, kw_only=True):
     trim_levels: bool = False
     starts_over_daily: bool = False
     """Every 00:00 UTC begins with fresh mappers and computed types."""
+
+    @property
+    def key(self) -> Hashable:
+        """Return what only equal entries have in common."""
+        return self.exchange.id, *msgspec.structs.astuple(self)[1:]
 
 
 class OutputFilter(msgspec.Struct, frozen=True):

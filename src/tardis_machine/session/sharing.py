@@ -1,7 +1,7 @@
 """Equal entries of a request, read and mapped once."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack, aclosing
 
 from tardis_machine.model.records import Record
@@ -37,16 +37,16 @@ async def open_entries(
     stack: AsyncExitStack, entries: Sequence[EntryPlan], read: Callable[[EntryPlan], Chunks]
 ) -> list[Chunks]:
     """Return a stream for each entry, in their order; the stack closes what they read from."""
-    streams: list[Chunks | None] = [None] * len(entries)
-    for first, entry in enumerate(entries):
-        if streams[first] is not None:
-            continue
-        source = await stack.enter_async_context(aclosing(read(entry)))
-        equal = [place for place in range(first, len(entries)) if entries[place] == entry]
+    places: dict[Hashable, list[int]] = {}
+    for place, entry in enumerate(entries):
+        places.setdefault(entry.key, []).append(place)
+    streams: dict[int, Chunks] = {}
+    for equal in places.values():
+        source = await stack.enter_async_context(aclosing(read(entries[equal[0]])))
         if len(equal) == 1:
-            streams[first] = source
+            streams[equal[0]] = source
             continue
         shared = SharedChunks(source, len(equal))
         for reader, place in enumerate(equal):
             streams[place] = await stack.enter_async_context(aclosing(shared.read(reader)))
-    return [stream for stream in streams if stream is not None]
+    return [streams[place] for place in range(len(entries))]

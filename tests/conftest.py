@@ -13,6 +13,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tardis_machine.telemetry.loggers import bridge_logs
+
 pytest_plugins = ["tests.servers.plugin", "tests.groups"]
 
 # A busy machine must not fail a property test; a run in CI must be the same each time.
@@ -42,6 +44,15 @@ def leaks_of_clients_stay_here(request: pytest.FixtureRequest) -> Iterator[None]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def bridged_logs() -> None:
+    """Set logs up as the first one of a process does.
+
+    Whoever captures them before that leaves the defaults of structlog behind, which print.
+    """
+    bridge_logs()
 
 
 @pytest.fixture

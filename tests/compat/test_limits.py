@@ -107,28 +107,3 @@ class TestSmallLimits:
             {**NORMALIZED, "symbols": ["XBTUSD", "A"], "dataTypes": ["book_snapshot_49_1s"]},
         ]
         assert await client.lines("/replay-normalized", options)
-
-
-class TestFewStreams:
-    """A server that serves six streams at once."""
-
-    @pytest.fixture
-    def server_options(self) -> dict[str, int]:
-        return {"max_streams": 6}
-
-    async def test_different_entries_count_as_several_streams(self, client: Client) -> None:
-        entries = [{**NORMALIZED, "dataTypes": [name]} for name in ("trade", "quote", "quote_1s")]
-        assert await client.lines("/replay-normalized", entries[:2])
-        status, _, body = await client.get("/replay-normalized", entries)
-        assert status == 413
-        assert "11 streams, at most 6" in json.loads(body)["message"]
-        assert "raise --max-streams " in json.loads(body)["message"]
-        received = await client.websocket("/ws-replay-normalized", options=entries)
-        assert received.code == 1011
-        assert "11 streams, at most 6" in received.reason
-
-    async def test_equal_entries_count_as_one_stream_each(self, client: Client) -> None:
-        assert await client.lines("/replay-normalized", [NORMALIZED] * 6)
-        status, _, body = await client.get("/replay-normalized", [NORMALIZED] * 7)
-        assert status == 413
-        assert "7 streams, at most 6" in json.loads(body)["message"]

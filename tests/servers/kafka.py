@@ -66,7 +66,7 @@ class Topics:
         """Create a topic, wait until it has leaders, and return its name."""
         admin = self._admin()
         topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
-        admin.create_topics([topic])[name].result(ADMIN_SECONDS)
+        admin.create_topics([topic], request_timeout=ADMIN_SECONDS)[name].result(ADMIN_SECONDS)
         deadline = time.monotonic() + ADMIN_SECONDS
         while not _has_leaders(admin, name, partitions):
             if time.monotonic() > deadline:
@@ -77,7 +77,7 @@ class Topics:
     def delete_topic(self, name: str) -> None:
         """Delete a topic with everything in it."""
         admin = self._admin()
-        admin.delete_topics([name])[name].result(ADMIN_SECONDS)
+        admin.delete_topics([name], request_timeout=ADMIN_SECONDS)[name].result(ADMIN_SECONDS)
 
     def _admin(self) -> AdminClient:
         # Silent: refused connections are normal while the broker starts.

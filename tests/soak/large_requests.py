@@ -20,8 +20,8 @@ from tests.soak.stalled import OPTIONS, SHORT, Figures, be_others, head, quote, 
 TRADES = {**OPTIONS, "dataTypes": ["trade"]}
 REQUESTS: dict[str, Any] = {
     "1,000 equal entries": [{**TRADES, "symbols": ["XBTUSD"]}] * 1000,
-    "200 entries of different symbols": [
-        {**TRADES, "symbols": ["XBTUSD", f"X{number}"]} for number in range(200)
+    "1,000 entries of different symbols": [
+        {**TRADES, "symbols": ["XBTUSD", f"X{number}"]} for number in range(1000)
     ],
     "10,000 symbols": {**TRADES, "symbols": ["XBTUSD", *(f"X{number}" for number in range(9999))]},
     "snapshots of 20,000 levels": {

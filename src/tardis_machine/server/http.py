@@ -18,7 +18,6 @@ from tardis_machine.server.guards.limits import (
     check_raw_size,
     raw_symbols_of,
     streams_of,
-    streams_of_entries,
     symbols_of,
 )
 from tardis_machine.server.options import (
@@ -94,9 +93,7 @@ async def normalized_chunks(
     requests = parse_normalized_options(options)
     plan = services.plan(requests)
     streams = streams_of(
-        entries=streams_of_entries(plan),
-        symbols=symbols_of(requests),
-        size_bytes=len(options or b""),
+        entries=len(plan.entries), symbols=symbols_of(requests), size_bytes=len(options or b"")
     )
     del options, requests
     warnings += [f"unknown data type {name} ignored" for name in plan.ignored_types]

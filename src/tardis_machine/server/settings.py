@@ -88,9 +88,8 @@ class ServerSettings:
     )
     max_streams: int = option(
         1024,
-        "Maximum streams a process serves at once; a request is one, each further entry one or, "
-        "if it differs from the others, five; each 100 symbols and each 64 KiB of it are one, if "
-        "that is more. Further requests get 503.",
+        "Maximum streams a process serves at once; each entry of a request is one, and so are "
+        "each 100 symbols and each 64 KiB of it if that is more. Further requests get 503.",
         minimum=1,
     )
     max_head_bytes: int = option(

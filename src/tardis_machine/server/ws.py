@@ -9,7 +9,6 @@ from tardis_machine.server.guards.limits import (
     check_levels,
     check_normalized_size,
     streams_of,
-    streams_of_entries,
     symbols_of,
 )
 from tardis_machine.server.options import parse_normalized_options, parse_stream_options
@@ -28,7 +27,7 @@ async def replay_normalized(websocket: WebSocket, services: Services) -> str:
     options = websocket.request.query.get("options")
     requests = parse_normalized_options(options)
     plan = services.plan(requests)
-    streams = streams_of(entries=streams_of_entries(plan), symbols=symbols_of(requests))
+    streams = streams_of(entries=len(plan.entries), symbols=symbols_of(requests))
     del options, requests
     with (
         services.admission.admit_more(streams),

@@ -1,7 +1,8 @@
 """Recorded slices as files, found in the cache or fetched into it, and their readers.
 
 A decompressor in the middle of a slice holds up to 2 MiB. Where many streams are open, readers that
-wait for long close theirs, and read up to the same place again when they go on.
+wait for long close theirs, and read up to the same place again when they go on. So do those that
+wait longest where too many are open.
 """
 
 import time
@@ -27,6 +28,12 @@ from tardis_machine.sources.turns import LongTurn, Turns
 
 FEW = 64
 """Readers that keep what they have, however long they wait."""
+
+MOST_OPEN = 100
+"""Readers that wait with open files."""
+
+RESUMED_PIECE_BYTES = 128 * 1024
+"""Smallest piece of a reader that had to read up to its place again: it does so less often."""
 
 WAIT_SECONDS = 0.1
 """How long a reader waits before it closes its files. The time doubles whenever it does, so that a
@@ -184,6 +191,8 @@ class SpanReader:
     async def _next(self) -> bytes:
         if self._pieces is not None:
             return next(self._pieces, b"")
+        if self._read_bytes:
+            self._piece_bytes = max(self._piece_bytes, RESUMED_PIECE_BYTES)
         self._pieces = self._ready.pieces(self._piece_bytes)
         left, turn = self._read_bytes, LongTurn(self._turns)
         for piece in self._pieces:
@@ -197,8 +206,9 @@ class SpanReader:
 class WaitingReaders:
     """The readers of a process that wait for their clients, those that wait longest first."""
 
-    def __init__(self, few: int = FEW) -> None:
+    def __init__(self, few: int = FEW, most: int = MOST_OPEN) -> None:
         self._few = few
+        self._most = most
         self._readers: dict[SpanReader, None] = {}
         self._looked_at = 0.0
 
@@ -210,6 +220,8 @@ class WaitingReaders:
         self._readers[reader] = None
         if len(self._readers) > self._few:
             self._suspend_idle(now)
+        if len(self._readers) > self._most:
+            self._suspend(next(iter(self._readers)))
         try:
             yield
         finally:
@@ -225,5 +237,8 @@ class WaitingReaders:
             return
         self._looked_at = now
         for reader in [each for each in self._readers if each.has_waited(now)]:
-            del self._readers[reader]
-            reader.suspend()
+            self._suspend(reader)
+
+    def _suspend(self, reader: SpanReader) -> None:
+        del self._readers[reader]
+        reader.suspend()

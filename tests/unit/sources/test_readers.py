@@ -111,6 +111,24 @@ async def test_readers_that_wait_long_close_their_files_when_there_are_many(
         reader.close()
 
 
+async def test_no_more_readers_than_allowed_wait_with_open_files(
+    new_reader: Callable[[], SpanReader],
+) -> None:
+    waiting = WaitingReaders(most=2)
+    readers = [new_reader() for _ in range(4)]
+    with ExitStack() as stack:
+        for reader in readers:
+            assert await reader.advance()
+            stack.enter_context(waiting.waiting(reader))
+        assert open_slices() == 2
+    for reader in readers:
+        taken = [reader.take()]
+        while await reader.advance():
+            taken.append(reader.take())
+        assert b"".join(taken) == CONTENT
+        reader.close()
+
+
 async def test_reader_waits_longer_every_time_it_was_suspended(
     new_reader: Callable[[], SpanReader],
 ) -> None:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from aiohttp import hdrs, web
 
 from tardis_machine.model.errors import TardisMachineError
-from tardis_machine.server.guards.limits import RequestTooLargeError
 from tardis_machine.telemetry.replay_metrics import ServerMetrics
 
 RETRY_SECONDS = 5
@@ -54,14 +53,7 @@ class Admission:
 
     @contextmanager
     def admit_more(self, streams: int) -> Iterator[None]:
-        """Serve a request that was admitted as one stream and turns out to be several.
-
-        Raises:
-            RequestTooLargeError: it alone would be too many.
-            ServerBusyError: together with others it would be.
-        """
-        if streams > self._max_streams:
-            raise RequestTooLargeError("streams", streams, self._max_streams, "max-streams")
+        """Serve a request that was admitted as one stream and turns out to be several."""
         with self.admit(max(0, streams - 1)):
             yield
 

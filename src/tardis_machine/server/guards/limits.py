@@ -14,10 +14,6 @@ SYMBOLS_PER_STREAM = 100
 BYTES_PER_STREAM = 64 * 1024
 """A request of more symbols or bytes than these holds memory like several streams."""
 
-STREAMS_PER_SOURCE = 5
-"""Sources that are merged are read in turns, so each keeps its decompressor: 2.6 MB with all it
-needs. That of a client which stops reading is closed."""
-
 
 class RequestTooLargeError(RequestError):
     """A request asks for more than a setting allows."""
@@ -66,12 +62,6 @@ def streams_of(*, entries: int = 1, symbols: int = 0, size_bytes: int = 0) -> in
     """Return how many streams a request counts as, by what it holds while it is served."""
     by_symbols = -(-symbols // SYMBOLS_PER_STREAM)
     return max(1, entries, by_symbols, -(-size_bytes // BYTES_PER_STREAM))
-
-
-def streams_of_entries(plan: NormalizedPlan) -> int:
-    """Return how many streams the entries of a replay count as; equal ones have one source."""
-    sources = len({entry.key for entry in plan.entries})
-    return max(len(plan.entries), 1 + STREAMS_PER_SOURCE * (sources - 1))
 
 
 def check_levels(plan: NormalizedPlan | StreamPlan, settings: ServerSettings) -> None:

@@ -12,7 +12,8 @@ from tardis_machine.sinks.storage.in_flight import ChunkInFlight
 from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.reader import Chunk
 from tardis_machine.sinks.storage.segments import list_segments
-from tests.unit.sinks.storage.logs import append, open_writer
+from tardis_machine.sinks.storage.skipped import SkippedRanges, range_of
+from tests.unit.sinks.storage.logs import append, open_writer, read_all
 
 CHUNK_BYTES = HEAD_BYTES + len("context") + len("a 1\na 2\n")
 
@@ -20,13 +21,14 @@ CHUNK_BYTES = HEAD_BYTES + len("context") + len("a 1\na 2\n")
 class Reading:
     """A feed whose events are settled when the test says so."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, skipped: SkippedRanges | None = None) -> None:
         self.names: list[str] = []
         self.places: list[ChunkInFlight] = []
-        self.feed = Feed(directory, "log", directory / "position", self._make, directory)
+        path = directory / "position"
+        self.feed = Feed(directory, "log", path, self._make, directory, skipped)
 
     def _make(self, chunk: Chunk, place: ChunkInFlight) -> list[Event]:
-        self.names.append(chunk.body.split()[0].decode())
+        self.names += [line.split()[0].decode() for line in chunk.body.splitlines()[:1]]
         self.places.append(place)
         return []
 
@@ -125,3 +127,20 @@ def test_damage_to_a_chunk_that_was_settled_in_part_counts_the_rest(
     reading.deliver()
     assert reading.names == ["b"]
     assert reading.counts() == {Settled.DELIVERED: 3, Settled.QUARANTINED: 1}
+
+
+def test_log_whose_skipped_beginning_is_gone_is_counted_as_it_was_skipped(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, segment_bytes=CHUNK_BYTES)
+    append(writer, "a", "b", "c")
+    chunks = [each for each in read_all(tmp_path) if isinstance(each, Chunk)]
+    skipped = SkippedRanges(tmp_path / "skipped")
+    skipped.add(range_of(chunks[:2], b"", b"", kept=0), read_number=0)
+    # No reader needs it, although no position was ever saved.
+    list_segments(tmp_path)[0].path.unlink()
+    reading = Reading(tmp_path, SkippedRanges(tmp_path / "skipped"))
+    reading.read()
+    reading.deliver()
+    assert reading.names == ["c"]
+    assert reading.counts() == {Settled.DELIVERED: 2, Settled.OVERFLOW: 4}
+    reading.feed.close()
+    writer.close()

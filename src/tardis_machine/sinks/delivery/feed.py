@@ -48,7 +48,7 @@ class Feed:
         self._file = PositionFile(position_path, is_writable=True)
         self._reader = ChunkReader(directory)
         self.skipped = skipped
-        start = self._file.load() or Position(offset=first_offset(directory))
+        start = self._file.load() or Position(offset=self._first_offset())
         self.in_flight = InFlight(start)
         self._offset = start.offset
         self._number = start.number
@@ -156,6 +156,11 @@ class Feed:
         """Close the files."""
         self._reader.close()
         self._file.close()
+
+    def _first_offset(self) -> int:
+        """Return where the log begins: its first segments may be gone because they are skipped."""
+        first = first_offset(self.directory)
+        return min(first, self.skipped.start) if self.skipped else first
 
     def _next(self) -> Chunk | BadBytes | None:
         """Return what is to be read next; None at the end of the log."""

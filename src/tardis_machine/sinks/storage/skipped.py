@@ -64,6 +64,11 @@ class SkippedRanges:
         return bool(self._ranges)
 
     @property
+    def start(self) -> int:
+        """Return where the first range begins; there must be one."""
+        return min(self._ranges)
+
+    @property
     def end(self) -> int:
         """Return where the last range ends; 0 without any."""
         return max((each.chunk.end for each in self._ranges.values()), default=0)

@@ -385,10 +385,20 @@ def test_destinations_that_recover_wait_in_the_log_when_parking_is_full(tmp_path
         offer(bus, offered)
         wait_until(lambda: bus.status().parked == 400)
         assert bus.status().totals.dead == 0
-        # More is read than they take.
-        sink.judge = lambda event: time.sleep(0.0005) if event.series.symbol in missing else None
-        later = events(3000, "XBTUSD", *missing, first=500)
-        assert offer(bus, later).wait(SECONDS)
+        # Each takes a few, so all are known to work again before more comes than can be parked.
+        taken: Counter[str] = Counter()
+
+        def take_a_few(event: Event) -> Result | None:
+            taken[event.series.symbol] += 1
+            return None if taken[event.series.symbol] <= 3 else FAILS
+
+        sink.judge = take_a_few
+        wait_until(lambda: all(taken[symbol] > 3 for symbol in missing))
+        later = events(3000, *missing, first=500)
+        done = offer(bus, later)
+        wait_until(lambda: bus.lanes > 0)
+        sink.judge = None
+        assert done.wait(SECONDS)
         wait_until(lambda: bus.status().parked == 0)
         assert bus.lanes == 0
     assert bus.last_status.totals.dead == 0

@@ -9,10 +9,17 @@ from tardis_machine.buses.settings import MIN_SPOOL_BYTES
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.time import us_text
+from tardis_machine.sinks.delivery.backoff import Backoff
+from tardis_machine.sinks.delivery.encoding import LogEncoding
+from tardis_machine.sinks.delivery.feeds import Feeds
+from tardis_machine.sinks.delivery.newest import skip_newest
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.publisher import tidy_log, waiting_events
 from tardis_machine.sinks.storage.directory import LogDirectory
+from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.segments import list_segments
+from tests.contract.event_logs import now_us
+from tests.contract.test_memory_sink import MemorySettings
 from tests.unit.bronze.records import LOCAL_US
 from tests.unit.sinks.delivery import delivery, wait_until
 from tests.unit.sinks.publisher.test_client import READER, Setup, client_for, lines
@@ -78,6 +85,32 @@ async def test_segments_that_only_the_slow_bus_would_need_are_deleted(tmp_path: 
         wait_until(lambda: bus.is_empty)
         totals = bus.status().totals
     assert (totals.quarantined, totals.published + totals.dropped) == (0, 150 * EVENTS)
+
+
+def feeds_of(log: LogDirectory) -> Feeds:
+    settings = MemorySettings()
+    feeds = Feeds(READER, settings.router(), lambda: Backoff(1, 1), now_us, log.path, "off")
+    assert feeds.add(log, LogEncoding(log, settings.cases, 1), is_own=True, comes_first=False)
+    return feeds
+
+
+async def test_chunk_that_was_settled_in_part_is_not_skipped(tmp_path: Path) -> None:
+    with client_for(tmp_path) as made:
+        stream = made.client.stream(Origin.REALTIME, {})
+        stream.publish_now(lines(2) + LOST)
+        stream.publish_now(lines(2) + LOST)
+        before = feeds_of(made.log)
+        first, *_ = before.read() or []
+        assert first.place is not None
+        first.place.outcomes[first.line] = Settled.DELIVERED
+        before.close()
+        feeds = feeds_of(made.log)
+        (feed,) = feeds
+        assert skip_newest(feed, feed.end)[1] == 2
+        assert (sum(feeds.totals()), feed.waiting) == (3, 3)
+        left = [event.series.case for _ in range(2) for event in feeds.read() or []]
+        assert left == ["trade", "disconnect", "disconnect"]
+        feeds.close()
 
 
 @pytest.mark.parametrize("overflow", ["block", "drop-newest", "drop-oldest", "spill"])

@@ -59,15 +59,21 @@ def control_events(feed: Feed, chunk: Chunk, place: ChunkInFlight) -> list[Event
 
 
 def _newest(feed: LogFeed, size_bytes: int) -> Iterator[list[Chunk]]:
-    """Yield the last chunks that were not read, in rows without bad bytes between them."""
+    """Yield the last chunks that were not read, in rows without bad bytes between them.
+
+    One that was settled in part before a restart is read: lines of a range are not those of its
+    chunks, so a saved position within it would mean others.
+    """
     assert feed.feed.skipped is not None
     end = feed.end
+    begun_at = feed.feed.position.offset if feed.feed.position.line else None
     offset = max(feed.feed.offset, feed.feed.skipped.end)
     row: list[Chunk] = []
     reader = ChunkReader(feed.directory.path)
     try:
         while offset < end and (found := _read(reader, offset, end - size_bytes)) is not None:
-            chunk, offset = found
+            is_begun = offset == begun_at
+            chunk, offset = (None, found[1]) if is_begun else found
             if row and (chunk is None or chunk.end - row[0].start > MAX_RANGE_BYTES):
                 yield row
                 row = []

@@ -10,16 +10,20 @@ AT_ONCE = 4
 NEW_SHARE = 4
 """Of so many turns, all but one are for new streams, if there are any."""
 
+NEWEST = 2
+"""Which of these turns is for the newest stream of all."""
+
 TURN_SECONDS = 0.01
 """How long a stream computes on before it waits for its next turn."""
 
 
 class Turns:
-    """Gives streams their turn in the order in which they asked for it.
+    """Gives streams their turn, most of them in the order in which they asked for it.
 
     Without it every stream computes in every round of the event loop, and a new client, which needs
     several rounds for its first byte, waits that many times for all others. New streams have three
-    of four turns, so that a new one waits for few of those that go on.
+    of four turns, so that a new one waits for few of those that go on. One of the three is for the
+    newest of them: who comes after a crowd does not wait for all of it, and the crowd loses little.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
@@ -47,18 +51,19 @@ class Turns:
 
     def _next_round(self) -> None:
         for _ in range(min(self._at_once, self._waiting)):
-            turn = self._next_queue().popleft()
+            turn = self._next_turn()
             if not turn.done():
                 turn.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next_round)
 
-    def _next_queue(self) -> "deque[asyncio.Future[None]]":
+    def _next_turn(self) -> asyncio.Future[None]:
         # Small: a number of its own would outlive the many streams it lies among.
         self._given = (self._given + 1) % NEW_SHARE
-        if self._given:
-            return self._new or self._going_on
-        return self._going_on or self._new
+        if self._given == NEWEST and self._new:
+            return self._new.pop()
+        queue = self._new or self._going_on if self._given else self._going_on or self._new
+        return queue.popleft()
 
 
 class LongTurn:

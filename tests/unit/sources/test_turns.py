@@ -71,6 +71,23 @@ async def test_new_stream_shares_turns_with_all_that_go_on() -> None:
         task.cancel()
 
 
+async def test_last_of_many_new_streams_waits_for_few_of_them_and_the_first_is_not_forgotten() -> None:
+    turns, got = Turns(at_once=4), []
+
+    async def begin(name: str) -> None:
+        await turns.wait(is_new=True)
+        got.append(name)
+
+    names = [f"crowd {number}" for number in range(200)]
+    crowd = [asyncio.create_task(begin(name)) for name in names]
+    await asyncio.sleep(0)
+    last = asyncio.create_task(begin("last"))
+    await asyncio.gather(last, *crowd)
+    assert got.index("last") <= 12
+    assert got.index(names[0]) <= 4
+    assert got.index(names[50]) <= 100
+
+
 async def test_streams_go_on_however_many_are_new() -> None:
     turns, new = Turns(at_once=4), 0
 

@@ -34,7 +34,7 @@ from tests.contract.sinks import make_events
 POLICY = ReadPolicy(retry_seconds=30)
 FORGIVING = ReadPolicy(fails_on_loss=False, retry_seconds=30)
 AWAY_SECONDS = 0.3
-MAX_STARTS = 10
+MAX_STARTS = 30
 SLOW_PYTHON = "to connect back"
 """What a busy machine may bring: Spark gives a Python process ten seconds, and has no setting."""
 

@@ -71,7 +71,7 @@ async def test_new_stream_shares_turns_with_all_that_go_on() -> None:
         task.cancel()
 
 
-async def test_last_of_many_new_streams_waits_for_few_of_them_and_the_first_is_not_forgotten() -> None:
+async def test_last_of_many_new_streams_waits_for_few_of_them() -> None:
     turns, got = Turns(at_once=4), []
 
     async def begin(name: str) -> None:

@@ -195,6 +195,18 @@ class Machine:
                     return child
         return None
 
+    def kill_publisher(self) -> None:
+        """Kill the publisher process, and wait until another one runs."""
+        publisher = self.publisher
+        assert publisher is not None
+        publisher.kill()
+
+        def is_replaced() -> bool:
+            successor = self.publisher
+            return successor is not None and successor.pid != publisher.pid
+
+        wait_until(is_replaced, "another publisher runs")
+
     def signal(self, number: int = signal.SIGTERM) -> None:
         assert self.process is not None
         self.process.send_signal(number)

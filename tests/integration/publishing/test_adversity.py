@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -63,22 +63,6 @@ def wait_for_events(bus: Path, *bodies: bytes) -> None:
     )
 
 
-def kill_publisher(machine: Machine) -> None:
-    """Kill the publisher and wait for its successor."""
-    publisher = machine.publisher
-    assert publisher is not None
-    publisher.kill()
-
-    def is_replaced() -> bool:
-        # The dead one is a child of the server until that has noticed.
-        with suppress(psutil.NoSuchProcess):
-            successor = machine.publisher
-            return successor is not None and successor.pid != publisher.pid
-        return False
-
-    wait_until(is_replaced, "another publisher runs")
-
-
 def waiting(work: Path) -> int:
     """Return how many events are left on disk."""
     logs = find_logs(work / "spool")
@@ -110,7 +94,7 @@ def test_order_survives_outages_a_killed_publisher_and_a_stop(cache: Path, tmp_p
     with Machine(cache, tmp_path, *flags) as machine:
         with outage(bus):
             bodies = [minutes(machine, 0, 2)]
-            kill_publisher(machine)
+            machine.kill_publisher()
             bodies.append(minutes(machine, 2, 3))
             wait_for_state(machine, "degraded")
         wait_for_events(bus, *bodies)
@@ -133,7 +117,7 @@ def test_publisher_of_a_required_bus_that_dies_in_an_outage_comes_back(
     flags = ["--event-bus-startup=require", "--event-bus-startup-timeout-ms=60000"]
     with Machine(cache, tmp_path, f"--files-dir={bus}", *flags) as machine:
         with outage(bus):
-            kill_publisher(machine)
+            machine.kill_publisher()
             body = minutes(machine, 0, 1)
             wait_for_state(machine, "degraded")
         wait_for_events(bus, body)
@@ -149,7 +133,7 @@ def test_required_bus_is_unwell_while_its_publisher_dies_again_and_again(
     with Machine(cache, tmp_path, *flags) as machine:
         assert machine.health_check()[0] == 200
         for _ in range(UNSTABLE_DEATHS):
-            kill_publisher(machine)
+            machine.kill_publisher()
         body = minutes(machine, 0, 1)
         wait_for_events(bus, body)
         wait_for_state(machine, "up")
@@ -195,7 +179,7 @@ def test_publisher_that_dies_again_and_again_loses_nothing(cache: Path, tmp_path
         replaying = threading.Thread(target=replay)
         replaying.start()
         for _ in range(6):
-            kill_publisher(machine)
+            machine.kill_publisher()
         is_over.set()
         replaying.join()
         # Another code would say that events were lost.

@@ -98,9 +98,7 @@ def test_killed_publisher_loses_nothing_on_the_way_to_a_broker(cache: Path, tmp_
         for _ in range(2):
             replaying = threading.Thread(target=machine.replay)
             replaying.start()
-            wait_until(lambda: machine.publisher, "a publisher runs")
-            assert machine.publisher is not None
-            machine.publisher.kill()
+            machine.kill_publisher()
             replaying.join()
         assert machine.stop() == 0
         with server.client() as client:

@@ -241,9 +241,7 @@ def test_killed_publisher_is_replaced_and_nobody_notices(cache: Path, tmp_path: 
             bodies: list[bytes] = []
             replaying = threading.Thread(target=lambda: bodies.append(m.replay()))  # noqa: B023
             replaying.start()
-            wait_until(lambda: m.publisher, "a publisher runs")
-            assert m.publisher is not None
-            m.publisher.kill()
+            m.kill_publisher()
             replaying.join()
             assert bodies == [expected]
         assert m.stop() == 0

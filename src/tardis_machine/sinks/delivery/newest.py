@@ -72,8 +72,9 @@ def _newest(feed: LogFeed, size_bytes: int) -> Iterator[list[Chunk]]:
     reader = ChunkReader(feed.directory.path)
     try:
         while offset < end and (found := _read(reader, offset, end - size_bytes)) is not None:
-            is_begun = offset == begun_at
-            chunk, offset = (None, found[1]) if is_begun else found
+            chunk, offset = found
+            if chunk is not None and chunk.start == begun_at:
+                chunk = None
             if row and (chunk is None or chunk.end - row[0].start > MAX_RANGE_BYTES):
                 yield row
                 row = []

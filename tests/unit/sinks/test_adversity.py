@@ -1,15 +1,19 @@
 """What the first design of delivery did not survive, on real files with a bus in memory."""
 
 import multiprocessing
+import resource
 import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
+
 from tardis_machine.buses.files.log import pack_headers, pack_record
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.buses.settings import MIN_SPOOL_BYTES
+from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.delivery.encoding import LogEncoding
 from tardis_machine.sinks.delivery.sender import FAILED_EXIT
 from tardis_machine.sinks.log_writer import LogWriter
@@ -51,19 +55,70 @@ def stepping(sink: MemorySink, folder: Path, settings: MemorySettings, log: Even
     return bus
 
 
-def test_hundreds_of_missing_destinations_hold_up_no_other(tmp_path: Path) -> None:
-    symbols = [f"S{number}" for number in range(300)]
-    sink = missing_but("XBTUSD")
+def test_a_thousand_missing_destinations_hold_up_no_other(tmp_path: Path) -> None:
+    symbols = [f"S{number}" for number in range(1000)]
+    tried: set[str] = set()
+
+    def judge(event: Event) -> Result | None:
+        tried.add(event.series.symbol)
+        return None if event.series.symbol == "XBTUSD" else MISSING
+
+    sink = MemorySink()
+    sink.judge = judge
+    lost = [enlarged(event, 2048) for event in events(10_000, *symbols)]
     with running(sink, tmp_path, BY_SYMBOL) as bus:
-        offer(bus, events(300, *symbols))
-        wait_until(lambda: bus.status().parked == 300)
+        # While they are parked, the first of them are tried again all the time.
+        offer(bus, lost)
+        wait_until(lambda: bus.status().queued == 0)
+        before = bytes_read()
+        tried.clear()
+        wait_until(lambda: tried.issuperset(symbols))
+        # Once, every attempt read what was parked of all.
+        assert bytes_read() - before < 500e6
         healthy = events(500, "XBTUSD")
         offer(bus, healthy)
         wait_until(lambda: ids(sink.stored) == ids(healthy))
-        assert bus.status().parked == 300
+        assert bus.status().parked == 10_000
+        batches = len(sink.batches)
         sink.judge = None
         wait_until(lambda: bus.is_empty)
-    assert len(sink.stored) == 800
+    assert len(sink.stored) == 10_500
+    # What was parked in small pieces is sent in larger ones.
+    assert len(sink.batches) - batches < 5000
+
+
+def bytes_read() -> int:
+    """Return how many bytes this process has read from files."""
+    return int(psutil.Process().io_counters().read_chars)
+
+
+def test_missing_destinations_keep_few_files_open(tmp_path: Path) -> None:
+    process = psutil.Process()
+    opened = process.num_fds()
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 100, limit[1]))
+    try:
+        log = EventLog(tmp_path, READER)
+        bus = stepping(missing_but("XBTUSD"), tmp_path, BY_SYMBOL, log)
+        log.append(events(900, *[f"S{number}" for number in range(300)]))
+        wait_until(lambda: parked_after_a_step(bus) == 900)
+        bus.close()
+        sink = MemorySink()
+        bus = stepping(sink, tmp_path, BY_SYMBOL, log)
+        wait_until(lambda: parked_after_a_step(bus) == 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    for number in range(300):
+        expected = [f"tester-boot-{number + start}" for start in (0, 300, 600)]
+        assert ids(sink.stored, f"S{number}") == expected
+    assert process.num_fds() < opened + 100
+    bus.close()
+    log.close()
+
+
+def parked_after_a_step(bus: LoggedBus) -> int:
+    bus.step()
+    return bus.status().parked
 
 
 def test_logs_of_dead_writers_are_read_one_after_another(tmp_path: Path) -> None:

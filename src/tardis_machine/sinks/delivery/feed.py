@@ -153,7 +153,7 @@ class Feed:
         return True
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files; those that are needed again are opened again."""
         self._reader.close()
         self._file.close()
 

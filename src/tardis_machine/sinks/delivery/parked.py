@@ -8,190 +8,25 @@ they are read, so a corrected setting holds for them too.
 """
 
 import hashlib
-import math
-import time
+import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from tardis_machine.bronze.cases import AnyCase
 from tardis_machine.bronze.routing import Router
-from tardis_machine.model.time import SECOND_US, Clock
+from tardis_machine.model.time import Clock
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.delivery.backoff import Backoff
-from tardis_machine.sinks.delivery.events import events_of_records
-from tardis_machine.sinks.delivery.feed import Feed
-from tardis_machine.sinks.headers import Headers
-from tardis_machine.sinks.records import RecordPacker, RecordReader
-from tardis_machine.sinks.storage.chunks import Flags
-from tardis_machine.sinks.storage.in_flight import ChunkInFlight
+from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
 from tardis_machine.sinks.storage.positions import Position
-from tardis_machine.sinks.storage.reader import BadBytes, Chunk, ChunkReader
-from tardis_machine.sinks.storage.segments import delete_all, delete_before
-from tardis_machine.sinks.storage.writer import ChunkWriter, Fsync
+from tardis_machine.sinks.storage.writer import Fsync
 
-POSITION = "position"
-SEGMENT_BYTES = 1_048_576
-CHUNK_EVENTS = 1000
-RECOVERING_SECONDS = 60.0
-"""So long after it took an event a destination counts as one that works again."""
-
-
-class ParkedContext(msgspec.Struct, frozen=True):
-    """What is known of the events of a parked chunk without reading them."""
-
-    destination: str
-    labels: tuple[str, ...]
-    """Of their series."""
-    accepted_us: int
-    """When the first of them was accepted."""
-
-
-_pack = msgspec.msgpack.Encoder().encode
-_parse = msgspec.msgpack.Decoder(ParkedContext).decode
-
-
-class ParkedDestination:
-    """The parked events of one destination."""
-
-    def __init__(
-        self,
-        directory: Path,
-        name: str,
-        router: Router,
-        backoff: Backoff,
-        clock: Clock,
-        quarantine: Path,
-        fsync: Fsync,
-        left_out: Counter[AnyCase],
-    ) -> None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.name = name
-        self.backoff = backoff
-        self.ready_at = 0.0
-        self._delivered_at = -math.inf
-        self.labels: set[str] = set()
-        self.max_events: int | None = None
-        """At most so many are sent at once, after a refusal that names no culprit."""
-        self._router = router
-        self._left_out = left_out
-        self._packer = RecordPacker(Headers({}), names_series=True)
-        self._records = RecordReader(names_series=True)
-        self.directory = directory
-        self.feed = Feed(directory, directory.name, directory / POSITION, self._make, quarantine)
-        self._writer = ChunkWriter(directory, clock, fsync, SEGMENT_BYTES, after=self.feed.position)
-        self._read: list[Event] = []
-
-    @property
-    def events(self) -> int:
-        """Return how many events were ever parked."""
-        return self._writer.events
-
-    @property
-    def waiting(self) -> int:
-        """Return how many events are parked."""
-        return self.events - self.feed.position.events
-
-    @property
-    def bytes(self) -> int:
-        """Return how many bytes they need."""
-        return self._writer.end - self.feed.position.offset
-
-    @property
-    def oldest_at(self) -> float | None:
-        """Return when the oldest of them was parked, in seconds since 1970."""
-        return self.feed.next_appended_at
-
-    @property
-    def is_recovering(self) -> bool:
-        """Say whether the destination took something lately, or was not tried yet."""
-        is_tried = self.backoff.failures > 0
-        return not is_tried or time.monotonic() - self._delivered_at < RECOVERING_SECONDS
-
-    def append(self, events: Sequence[Event]) -> None:
-        """Park events; OSError when they cannot be written."""
-        for start in range(0, len(events), CHUNK_EVENTS):
-            part = events[start : start + CHUNK_EVENTS]
-            labels = {event.series.label for event in part}
-            accepted_us = int(min(event.accepted_at for event in part) * SECOND_US)
-            context = ParkedContext(self.name, tuple(labels), accepted_us)
-            body = self._packer.pack(part)
-            self._writer.append(_pack(context), body, len(part), Flags.RECORDS)
-            self.labels |= labels
-
-    def sync(self) -> None:
-        """Flush them to disk; any thread may."""
-        self._writer.sync()
-
-    def take(self, max_events: int) -> list[Event]:
-        """Return the next events; one only while its trouble lasts."""
-        limit = 1 if self.backoff.failures else min(max_events, self.max_events or max_events)
-        while not self._read:
-            found = self.feed.read()
-            if found is None:
-                return []
-            self._read = found
-        taken, self._read = self._read[:limit], self._read[limit:]
-        return taken
-
-    def succeed(self) -> None:
-        """Note that the destination took something."""
-        self.backoff.reset()
-        self._delivered_at = time.monotonic()
-
-    def fail(self, at_least: float) -> None:
-        """Begin the pause before the next attempt; events in memory are read again then."""
-        self._read = []
-        self.feed.rewind()
-        self.ready_at = time.monotonic() + self.backoff.next(at_least, is_parked=True)
-
-    def recall(self) -> None:
-        """Read again what was read and is not settled, at once."""
-        self._read = []
-        self.feed.rewind()
-
-    def advance(self) -> None:
-        """Move the position over what is settled, and delete what it has passed."""
-        if self.feed.advance():
-            delete_before(self.directory, self.feed.position.offset)
-
-    def load(self) -> None:
-        """Learn which series have events here."""
-        reader = ChunkReader(self.directory)
-        offset = self.feed.position.offset
-        try:
-            while (found := reader.read(offset)) is not None:
-                if not isinstance(found, BadBytes):
-                    self._learn(found)
-                offset = found.end
-        finally:
-            reader.close()
-
-    def _learn(self, chunk: Chunk) -> None:
-        # One that cannot be decoded is set aside when it is read.
-        with suppress(msgspec.DecodeError):
-            context = _parse(chunk.context)
-            self.name = context.destination
-            self.labels.update(context.labels)
-
-    def close(self) -> None:
-        """Close the files; when nothing is left, only the position stays, with its counts."""
-        self._writer.close()
-        self.feed.close()
-        if not self.waiting:
-            delete_all(self.directory)
-
-    def _make(self, chunk: Chunk, place: ChunkInFlight) -> list[Event]:
-        accepted_at = _parse(chunk.context).accepted_us / SECOND_US
-        events = events_of_records(
-            self._records, chunk.body, place, accepted_at, self._router, self._left_out
-        )
-        for event in events:
-            event.attempts = self.backoff.failures
-        return events
+OPEN_SHARE = 32
+"""One in so many of the files that the process may open is the bound of destinations whose files
+are open, three each, for one log and bus."""
+MIN_OPEN, MAX_OPEN = 8, 1000
 
 
 class Parked:
@@ -226,7 +61,14 @@ class Parked:
         self._left_out = left_out
         self._by_name: dict[str, ParkedDestination] = {}
         self._by_label: dict[str, ParkedDestination] = {}
+        self._tried: set[ParkedDestination] = set()
+        """Those that were due since positions were moved: no other position can move."""
+        self._used: dict[ParkedDestination, None] = {}
+        """Those whose files are open, the one that was used last at the end."""
+        self._max_open = _max_open()
         self._ended: dict[Path, Position] = {}
+        self.bytes = 0
+        """How many bytes all parked events need."""
         with suppress(FileNotFoundError):
             for path in sorted(directory.iterdir()):
                 self._load(path)
@@ -248,11 +90,6 @@ class Parked:
         """Return how many events are parked."""
         return sum(each.waiting for each in self)
 
-    @property
-    def bytes(self) -> int:
-        """Return how many bytes they need."""
-        return sum(each.bytes for each in self)
-
     def counts(self) -> list[int]:
         """Return how many events were settled in each way, those of ended trouble included."""
         positions = [*self._ended.values(), *(each.feed.position for each in self)]
@@ -272,7 +109,12 @@ class Parked:
         parked = self._by_name.get(name)
         if parked is None:
             parked = self._by_name[name] = self._open(self._path(name), name)
-        parked.append(events)
+        self._use(parked)
+        before = parked.bytes
+        try:
+            parked.append(events)
+        finally:
+            self.bytes += parked.bytes - before
         for label in parked.labels:
             self._by_label.setdefault(label, parked)
 
@@ -281,23 +123,40 @@ class Parked:
         for name, parked in self._by_name.items():
             if parked.ready_at <= now:
                 self._by_name[name] = self._by_name.pop(name)
+                self._tried.add(parked)
+                self._use(parked)
                 return parked
         return None
 
     def advance(self) -> None:
         """Move positions; a destination with nothing left is free again."""
-        for name, parked in list(self._by_name.items()):
+        while self._tried:
+            parked = self._tried.pop()
+            before = parked.bytes
             parked.advance()
+            self.bytes += parked.bytes - before
             if not parked.waiting:
-                self._end(name, parked)
+                self._end(parked)
 
     def close(self) -> None:
         """Close all files."""
         for parked in self:
             parked.close()
 
-    def _end(self, name: str, parked: ParkedDestination) -> None:
-        del self._by_name[name]
+    def _use(self, parked: ParkedDestination) -> None:
+        """Note that files are needed; where too many are open, those needed last are closed."""
+        self._used.pop(parked, None)
+        self._used[parked] = None
+        if len(self._used) > self._max_open:
+            # What cannot be flushed stays open, and whoever flushes at intervals says so.
+            with suppress(OSError):
+                oldest = next(iter(self._used))
+                oldest.rest()
+                del self._used[oldest]
+
+    def _end(self, parked: ParkedDestination) -> None:
+        del self._by_name[parked.name]
+        self.bytes -= parked.bytes
         self._by_label = {
             label: each for label, each in self._by_label.items() if each is not parked
         }
@@ -305,6 +164,7 @@ class Parked:
 
     def _close(self, parked: ParkedDestination) -> None:
         self._ended[parked.directory] = parked.feed.position
+        self._used.pop(parked, None)
         parked.close()
 
     def _load(self, path: Path) -> None:
@@ -314,6 +174,8 @@ class Parked:
             self._close(parked)
             return
         self._by_name[parked.name] = parked
+        self._use(parked)
+        self.bytes += parked.bytes
         for label in parked.labels:
             self._by_label.setdefault(label, parked)
 
@@ -332,3 +194,9 @@ class Parked:
 
     def _path(self, name: str) -> Path:
         return self._directory / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _max_open() -> int:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    is_unlimited = limit == resource.RLIM_INFINITY
+    return MAX_OPEN if is_unlimited else min(MAX_OPEN, max(MIN_OPEN, limit // OPEN_SHARE))

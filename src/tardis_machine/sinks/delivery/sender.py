@@ -13,7 +13,7 @@ from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.delivery.backoff import Backoff
 from tardis_machine.sinks.delivery.feeds import Feeds
 from tardis_machine.sinks.delivery.overflow import Overflow
-from tardis_machine.sinks.delivery.parked import ParkedDestination
+from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
 from tardis_machine.sinks.delivery.settling import Aftermath, Settler
 from tardis_machine.sinks.delivery.window import Window
 from tardis_machine.sinks.reporting.meter import Meter, count_series
@@ -78,7 +78,7 @@ class Sender(threading.Thread):
         """The last attempt to connect failed for a reason that time alone does not heal."""
         self._is_answered = True
         self._bound_at = 0.0
-        self._probe_at = 0.0
+        self._probe_began_at = self._probe_at = 0.0
         """Until then parked events wait for all others."""
         self._bell = threading.Event()
         self._is_draining = False
@@ -170,19 +170,23 @@ class Sender(threading.Thread):
             self._sink.idle(0.0)
             return
         self.in_flight = len(events)
-        started = time.monotonic()
         results = self._send(events)
         self.in_flight = 0
-        if parked is not None:
-            share = 1 if OK in results else PROBE_SHARE
-            self._probe_at = time.monotonic() + share * (time.monotonic() - started)
         with self.lock:
             if parked is None:
                 aftermath = self._settler.settle(events, results)
             else:
                 aftermath = self._settler.settle_parked(parked, events, results)
             self._feeds.advance()
+        if parked is not None:
+            self._end_probe(was_taken=OK in results)
         self._follow(aftermath)
+
+    def _end_probe(self, *, was_taken: bool) -> None:
+        """Give the others their share of time, by what the probe cost from its reading on."""
+        now = time.monotonic()
+        share = 1 if was_taken else PROBE_SHARE
+        self._probe_at = now + share * (now - self._probe_began_at)
 
     def _next_batch(self) -> tuple[ParkedDestination | None, list[Event]]:
         """Wait a little for events to send."""
@@ -223,11 +227,12 @@ class Sender(threading.Thread):
     def _take_parked(
         self, now: float, max_events: int
     ) -> tuple[ParkedDestination | None, list[Event]]:
+        self._probe_began_at = now
         parked = self._feeds.due(now)
         if parked is None:
             return None, []
         try:
-            events = parked.take(max_events)
+            events = parked.take(max_events, self._sink.max_batch_bytes)
         except OSError as error:
             self._reporter.fail("parking", str(error))
             parked.fail(0.0)

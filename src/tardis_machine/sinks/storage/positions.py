@@ -58,16 +58,9 @@ class PositionFile:
 
     def __init__(self, path: Path, *, is_writable: bool) -> None:
         """Map the file; FileNotFoundError when it does not exist and is only to be read."""
-        flags = os.O_RDWR | os.O_CREAT if is_writable else os.O_RDONLY
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        try:
-            if is_writable and os.fstat(descriptor).st_size < FILE_BYTES:
-                # Allocated, so that no later write needs room on the disk.
-                os.posix_fallocate(descriptor, 0, FILE_BYTES)
-            access = mmap.ACCESS_WRITE if is_writable else mmap.ACCESS_READ
-            self._map = mmap.mmap(descriptor, FILE_BYTES, access=access)
-        finally:
-            os.close(descriptor)
+        self._path = path
+        self._is_writable = is_writable
+        self._map = self._open()
         self._sequence = max((found[0] for found in self._slots()), default=0)
 
     def load(self) -> Position | None:
@@ -80,6 +73,8 @@ class PositionFile:
 
     def save(self, position: Position) -> None:
         """Replace the position."""
+        if self._map.closed:
+            self._map = self._open()
         self._sequence += 1
         packed = _SLOT.pack(
             self._sequence, position.offset, position.line, position.number, *position.counts
@@ -89,8 +84,20 @@ class PositionFile:
         self._map[start:end] = packed + _CHECKSUM.pack(crc32(packed))
 
     def close(self) -> None:
-        """Unmap the file."""
+        """Unmap the file; the next position that is saved maps it again."""
         self._map.close()
+
+    def _open(self) -> mmap.mmap:
+        flags = os.O_RDWR | os.O_CREAT if self._is_writable else os.O_RDONLY
+        descriptor = os.open(self._path, flags | os.O_CLOEXEC, 0o600)
+        try:
+            if self._is_writable and os.fstat(descriptor).st_size < FILE_BYTES:
+                # Allocated, so that no later write needs room on the disk.
+                os.posix_fallocate(descriptor, 0, FILE_BYTES)
+            access = mmap.ACCESS_WRITE if self._is_writable else mmap.ACCESS_READ
+            return mmap.mmap(descriptor, FILE_BYTES, access=access)
+        finally:
+            os.close(descriptor)
 
     def _slots(self) -> list[tuple[int, ...]]:
         found = (self._slot(number * SLOT_BYTES) for number in range(2))

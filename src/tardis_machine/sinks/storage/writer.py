@@ -24,6 +24,8 @@ FLUSH_BYTES = 4 * 1_048_576
 """So much that is not flushed is flushed at once: chunks are kept until then, and the next ones
 need memory that is in no cache of the CPU."""
 
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+
 Fsync: TypeAlias = Literal["off", "interval", "each"]
 Parts: TypeAlias = Sequence[bytes | memoryview]
 
@@ -50,11 +52,18 @@ class _OpenSegment:
     """A segment that is written to, or not flushed yet."""
 
     def __init__(self, directory: Path, base: int) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self.descriptor = os.open(segment_path(directory, base), flags, 0o600)
+        self._path = segment_path(directory, base)
+        self._descriptor: int | None = os.open(self._path, _APPEND | os.O_CREAT, 0o600)
         self.base = base
         self.size = 0
         self.flushed_size = 0
+
+    @property
+    def descriptor(self) -> int:
+        """Return the descriptor of the file, which is opened again where it was closed."""
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, _APPEND)
+        return self._descriptor
 
     @property
     def end(self) -> int:
@@ -81,8 +90,10 @@ class _OpenSegment:
         self.size += total
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self.descriptor)
+        """Close the file; the next write opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def _cut_back(self) -> None:
         try:
@@ -213,6 +224,12 @@ class ChunkWriter:
             else:
                 with self._lock:
                     self._note_flushed(due)
+
+    def rest(self) -> None:
+        """Flush what was appended, and close the file; the next append opens it again."""
+        self.sync()
+        if self._segment is not None:
+            self._segment.close()
 
     def close(self) -> None:
         """Flush what was appended, and close the files."""

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 from types import FrameType
 
+import psutil
 import pytest
 
 from tardis_machine.sinks.storage.chunks import HEAD_BYTES, Flags
@@ -183,6 +184,19 @@ def test_writer_continues_behind_what_was_there(tmp_path: Path) -> None:
     last = last_chunk(tmp_path)
     assert last is not None
     assert last.number == 3
+
+
+def test_writer_that_rested_goes_on_in_its_segment(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, "interval", segment_bytes=10_000)
+    append(writer, "a")
+    opened = psutil.Process().num_fds()
+    writer.rest()
+    assert psutil.Process().num_fds() == opened - 1
+    append(writer, "b")
+    writer.sync()
+    assert names(read_all(tmp_path)) == ["a", "b"]
+    assert len(list_segments(tmp_path)) == 1
+    writer.close()
 
 
 def test_unflushed_chunks_are_written_again_when_the_disk_fails(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_stored_events_are_sent_again_without_being_loaded(tmp_path: Path) -> No
     assert f"files: {copies * 500:,} events delivered" in done.stdout
     # Of the command and of its publisher process, whichever needed more.
     peak_kilobytes = int(done.stdout.splitlines()[-1])
-    assert peak_kilobytes * 1024 < 350e6
+    assert peak_kilobytes * 1024 < 200e6
 
 
 def write_segment(directory: Path, count: int) -> None:

@@ -12,6 +12,7 @@ import resource
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from tardis_machine.bronze.cases import AnyCase
@@ -23,7 +24,7 @@ from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
 from tardis_machine.sinks.storage.positions import Position
 from tardis_machine.sinks.storage.writer import Fsync
 
-OPEN_SHARE = 32
+OPEN_SHARE = 16
 """One in so many of the files that the process may open is the bound of destinations whose files
 are open, three each, for one log and bus."""
 MIN_OPEN, MAX_OPEN = 8, 1000
@@ -144,15 +145,19 @@ class Parked:
             parked.close()
 
     def _use(self, parked: ParkedDestination) -> None:
-        """Note that files are needed; where too many are open, those needed last are closed."""
+        """Note that files are needed; where too many are open, those used just before are closed.
+
+        All destinations in trouble get events again and again. Closing what was used longest ago
+        would close what is needed next, every time.
+        """
         self._used.pop(parked, None)
         self._used[parked] = None
         if len(self._used) > self._max_open:
             # What cannot be flushed stays open, and whoever flushes at intervals says so.
             with suppress(OSError):
-                oldest = next(iter(self._used))
-                oldest.rest()
-                del self._used[oldest]
+                latest = next(islice(reversed(self._used), 1, None))
+                latest.rest()
+                del self._used[latest]
 
     def _end(self, parked: ParkedDestination) -> None:
         del self._by_name[parked.name]

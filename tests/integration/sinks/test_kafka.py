@@ -373,6 +373,35 @@ def test_missing_topic_parks_its_events_only_and_is_found_when_it_appears(
     assert stored_ids(kafka.address, kafka_topic) == ids(there)
 
 
+def test_hundreds_of_missing_topics_cost_hardly_more_time_than_one(
+    kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
+) -> None:
+    prefix = unique_name("topic")
+    sink = open_sink(brokers=(kafka.address,), topic=kafka_topic)
+    there = events_for(kafka_topic, 1)
+    absent = [each for n in range(400) for each in events_for(f"{prefix}.{n}", 1, first=n + 1)]
+    started = time.monotonic()
+    for _ in range(2):
+        results = sink.send([*there, *absent])
+        assert results[0].outcome is Outcome.OK
+        assert {result.reason for result in results[1:]} == {"no_destination"}
+    # Each of them had half a second to appear, one after the other.
+    assert time.monotonic() - started < 120
+
+
+def test_missing_topics_are_created_together(
+    kafka: Kafka, open_sink: Callable[..., KafkaSink]
+) -> None:
+    topics = [unique_name("topic") for _ in range(12)]
+    sink = open_sink(
+        brokers=(kafka.address,), topic=topics[0], create_topics="auto", topic_partitions=1
+    )
+    events = [each for n, topic in enumerate(topics) for each in events_for(topic, 1, first=n)]
+    send_until_ok(sink, events)
+    stored = [stored_ids(kafka.address, topic) for topic in topics]
+    assert [name for each in stored for name in each] == ids(events)
+
+
 def test_deleted_topic_is_noticed_and_found_again(
     kafka: Kafka, kafka_topic: str, open_sink: Callable[..., KafkaSink]
 ) -> None:

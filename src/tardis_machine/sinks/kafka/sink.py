@@ -113,14 +113,15 @@ class KafkaSink:
         self, events: Iterable[Event], producer: EventProducer
     ) -> dict[str, Result]:
         """Return why some topics cannot be sent to now; the others are ready."""
-        topics = {event.route.destination for event in events}
-        new = sorted(topics - self._prefixes.keys())
-        refusals = ((topic, self._prepare(topic, producer)) for topic in new)
-        return {topic: refusal for topic, refusal in refusals if refusal is not None}
+        new = {event.route.destination for event in events} - self._prefixes.keys()
+        if not new:
+            return {}
+        refusals = self._topics.refusals(sorted(new), producer.client)
+        found = ((topic, self._prepare(topic)) for topic in new - refusals.keys())
+        return refusals | {topic: refusal for topic, refusal in found if refusal is not None}
 
-    def _prepare(self, topic: str, producer: EventProducer) -> Result | None:
-        if refusal := self._topics.refusal(topic, producer.client):
-            return refusal
+    def _prepare(self, topic: str) -> Result | None:
+        """Find what stands before the envelopes of a topic, or say why that is not known now."""
         try:
             self._prefixes[topic] = self._registry.prefix(topic) if self._registry else b""
         except SinkUnavailableError as error:

@@ -422,6 +422,22 @@ def test_half_open_connection_is_noticed_within_the_request_timeout(
     send_until_ok(sink, events_for(kinesis_stream, 5, first=1))
 
 
+def test_server_that_does_not_answer_is_asked_for_one_stream_only(
+    kinesis: Kinesis, open_sink: OpenSink, tcp_proxy: MakeProxy
+) -> None:
+    proxy = tcp_proxy(kinesis.endpoint)
+    sink = open_sink(
+        stream="s0", endpoint_url=kinesis.address_at(proxy.endpoint), request_timeout_ms=1500
+    )
+    events = [each for n in range(60) for each in events_for(f"s{n}", 1, first=n)]
+    proxy.pause()
+    began = time.monotonic()
+    assert kinds(sink.send(events)) == {("client_lost", "unreachable")}
+    # One after the other would take a minute and a half.
+    assert time.monotonic() - began < 45
+    proxy.heal()
+
+
 def test_killed_server_delays_events_until_it_is_back(
     kinesis: Kinesis, kinesis_stream: str, open_sink: OpenSink
 ) -> None:

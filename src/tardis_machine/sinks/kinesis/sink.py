@@ -139,11 +139,16 @@ class KinesisSink:
         """Look up streams that are used first; return why some cannot be used."""
         names = {event.route.destination for event in events}
         refusals: dict[str, Result] = {}
+        lost: Result | None = None
         for name in sorted(name for name in names if name not in self._streams):
-            try:
-                refusal = await self._streams.find(api, name)
-            except FAILURES as error:
-                refusal = Result(Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error))
+            # Where nobody answers, the others need not be asked for.
+            if (refusal := lost) is None:
+                try:
+                    refusal = await self._streams.find(api, name)
+                except FAILURES as error:
+                    refusal = lost = Result(
+                        Outcome.CLIENT_LOST, Reason.UNREACHABLE, describe(error)
+                    )
             if refusal is not None:
                 refusals[name] = refusal
         return refusals

@@ -2,12 +2,12 @@
 
 import os
 import pickle
-import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from tardis_machine.app.collector import regular_collection
+from tardis_machine.app.open_files import raise_file_limit
 from tardis_machine.app.publishing.live import live_views
 from tardis_machine.app.publishing.wiring import publisher_client, running_publisher
 from tardis_machine.app.settings.commands import ServeSettings
@@ -24,9 +24,6 @@ from tardis_machine.sources.cache import clear_cache, own_cache
 from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.metrics import Metrics
 from tardis_machine.telemetry.process import watch_process
-
-MAX_OPEN_FILES = 65_536
-"""Every client needs one or two; systems often start with 1,024 and grant more to who asks."""
 
 
 @asynccontextmanager
@@ -147,11 +144,3 @@ def settings_of_one(settings: ServeSettings, count: int) -> ServeSettings:
     """Return the settings of one worker, whose share of the limits is its own."""
     share = max(1, settings.archive.max_concurrent_requests // count)
     return replace(settings, archive=replace(settings.archive, max_concurrent_requests=share))
-
-
-def raise_file_limit() -> None:
-    """Let this process and those it starts open as many files as they may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from tardis_machine.app.collector import regular_collection
+from tardis_machine.app.open_files import raise_file_limit
 from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.sinks.delivery.bus import Bus
 from tardis_machine.sinks.delivery.sender import FAILED_EXIT
@@ -257,6 +258,7 @@ def main() -> None:
         # The parent is ours and passes what it was started with.
         bootstrap, address, is_first = pickle.loads(channel.recv(MAX_MESSAGE_BYTES))  # noqa: S301
         configure_logs(bootstrap.logs)
+        raise_file_limit()
         channel.setblocking(False)
         sys.exit(asyncio.run(run(bell, channel, bootstrap, address, is_first=is_first)))
 

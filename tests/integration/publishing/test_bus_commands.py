@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tardis_machine.buses.files.settings import FilesSettings
 from tardis_machine.cli.dispatch import main
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.headers import Headers
@@ -29,6 +30,7 @@ from tests.integration.publishing.machine import (
     run_command,
     wait_until,
 )
+from tests.unit.sinks.delivery import missing_but, parked_after_a_step, stepping
 
 EVENTS = 150
 PRINT_PEAK = """
@@ -122,6 +124,26 @@ def test_status_shows_dead_letters_quarantine_and_old_spools(
     assert "Quarantine: 10 bytes of log abc at byte 4,096: its checksum is wrong" in shown
     assert f"Spool of the version before: redis, 0.2 MB in {root / 'redis'}" in shown
     assert "No logs: nothing waits." in shown
+
+
+def test_status_shows_the_destinations_with_most_parked_events(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(tmp_path / "spool", LogReader("files", "/gone"))
+    symbols = [f"S{number}" for number in range(12)]
+    settings = FilesSettings(dir=Path("/gone"), stream_template="bronze.{{symbol}}")
+    bus = stepping(missing_but("XBTUSD"), tmp_path / "spool", settings, log)
+    router = settings.router()
+    log.append(make_events(router, 29, symbols=symbols, first=0))
+    wait_until(lambda: parked_after_a_step(bus) == 29, "all are parked")
+    bus.close()
+    log.close()
+    assert main(["bus", "status", *flags(tmp_path)], {}) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if "parked for" in line]
+    assert [line.split(":")[0].split()[-1] for line in shown[:6]] == [
+        f"bronze.S{number}" for number in (0, 1, 2, 3, 4, 10)
+    ]
+    assert shown[10:] == ["    parked for 2 more destinations: 4 events (--json lists all)"]
 
 
 def test_status_adds_up_the_logs_of_an_endpoint(

@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tardis_machine.buses.reasons import Reason
+from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.buses.settings import BusSettings, EventBusSettings
 from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.delivery.bus import Bus
+from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.reporting.status import BusStatus
 from tardis_machine.telemetry.metrics import Metrics
 from tests.contract.event_logs import Delivery, EventLog, now_us
@@ -16,6 +19,7 @@ from tests.contract.sinks import make_events
 from tests.contract.test_memory_sink import MemorySettings
 
 SECONDS = 120
+MISSING = Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no such stream")
 
 
 def events(count: int, *symbols: str, first: int = 0) -> list[Event]:
@@ -29,6 +33,13 @@ def delivery(**options: Any) -> EventBusSettings:
     return EventBusSettings(
         **{"producer_id": "tester", "retry_initial_ms": 1, "retry_max_ms": 5, **options}
     )
+
+
+def missing_but(symbol: str) -> MemorySink:
+    """Return a bus that has the destination of one symbol only."""
+    sink = MemorySink()
+    sink.judge = lambda event: None if event.series.symbol == symbol else MISSING
+    return sink
 
 
 class LoggedBus(Bus):
@@ -73,6 +84,18 @@ def running(
         bus.stop(5)
         bus.last_status = bus.status()
         bus.close()
+
+
+def stepping(sink: MemorySink, folder: Path, settings: BusSettings, log: EventLog) -> LoggedBus:
+    """Return a bus without a thread, which waits for nothing."""
+    bus = make_bus(sink, folder, settings, log)
+    bus.stop(0)
+    return bus
+
+
+def parked_after_a_step(bus: LoggedBus) -> int:
+    bus.step()
+    return bus.status().parked
 
 
 def offer(bus: LoggedBus, offered: list[Event]) -> Delivery:

@@ -24,35 +24,24 @@ from tests.contract.event_logs import EventLog
 from tests.contract.sinks import enlarged
 from tests.contract.test_memory_sink import MemorySettings
 from tests.unit.sinks.delivery import (
+    MISSING,
     SECONDS,
     LoggedBus,
     events,
     ids,
     make_bus,
+    missing_but,
     offer,
+    parked_after_a_step,
     running,
+    stepping,
     wait_until,
 )
 from tests.unit.sinks.storage.test_log import no_more_files
 
-MISSING = Result(Outcome.BAD_DESTINATION, Reason.NO_DESTINATION, "no such stream")
 BUSY = Result(Outcome.TRANSIENT, Reason.THROTTLED, "busy")
 READER = LogReader("memory", "")
 BY_SYMBOL = MemorySettings(stream_template="bronze.{{symbol}}")
-
-
-def missing_but(symbol: str) -> MemorySink:
-    """Return a bus that has the destination of one symbol only."""
-    sink = MemorySink()
-    sink.judge = lambda event: None if event.series.symbol == symbol else MISSING
-    return sink
-
-
-def stepping(sink: MemorySink, folder: Path, settings: MemorySettings, log: EventLog) -> LoggedBus:
-    """Return a bus without a thread, which waits for nothing."""
-    bus = make_bus(sink, folder, settings, log)
-    bus.stop(0)
-    return bus
 
 
 def test_a_thousand_missing_destinations_hold_up_no_other(tmp_path: Path) -> None:
@@ -114,11 +103,6 @@ def test_missing_destinations_keep_few_files_open(tmp_path: Path) -> None:
     assert process.num_fds() < opened + 100
     bus.close()
     log.close()
-
-
-def parked_after_a_step(bus: LoggedBus) -> int:
-    bus.step()
-    return bus.status().parked
 
 
 def test_logs_of_dead_writers_are_read_one_after_another(tmp_path: Path) -> None:

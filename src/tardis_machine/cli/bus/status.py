@@ -10,6 +10,9 @@ from tardis_machine.cli.commands import ExitCode
 from tardis_machine.sinks.publisher.backlogs import Backlog
 from tardis_machine.sinks.publisher.inventory import BusLag, Inventory
 
+SHOWN_DESTINATIONS = 10
+"""Of those with the most parked events, for each log."""
+
 
 def run(settings: BusStatusSettings) -> int:
     """Print what is on disk; nothing is changed, and a server may run meanwhile."""
@@ -68,11 +71,15 @@ def _backlog_lines(backlog: Backlog) -> Iterator[str]:
         f"  log {backlog.log} of {backlog.producer_id}, {backlog.state}: {waits}; "
         f"byte {backlog.position:,} of {backlog.end:,}{lost}"
     )
-    for parked in backlog.parked:
+    largest = sorted(backlog.parked, key=lambda each: (-each.events, each.destination))
+    for parked in largest[:SHOWN_DESTINATIONS]:
         yield (
             f"    parked for {parked.destination}: {parked.events:,} events "
             f"({_megabytes(parked.bytes)}), the oldest for {parked.lag_seconds:,.1f} s"
         )
+    if more := largest[SHOWN_DESTINATIONS:]:
+        rest = f"{len(more):,} more destinations: {sum(each.events for each in more):,} events"
+        yield f"    parked for {rest} (--json lists all)"
 
 
 def _megabytes(size_bytes: int) -> str:

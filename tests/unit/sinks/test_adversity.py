@@ -4,6 +4,7 @@ import multiprocessing
 import resource
 import time
 import tracemalloc
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -170,6 +171,30 @@ def test_passing_lack_of_descriptors_costs_nothing(tmp_path: Path) -> None:
             bus.step()
     wait_until(lambda: drained(bus))
     assert sorted(ids(sink.stored)) == sorted(ids(offered))
+    bus.close()
+    log.close()
+
+
+def test_counts_of_a_destination_outlive_a_lack_of_descriptors(tmp_path: Path) -> None:
+    sink = missing_but("XBTUSD")
+    log = EventLog(tmp_path, READER)
+    bus = stepping(sink, tmp_path, BY_SYMBOL, log)
+    log.append(events(10, "ETHUSD"))
+    wait_until(lambda: parked_after_a_step(bus) == 10)
+    sink.judge = None
+    wait_until(lambda: drained(bus))
+    assert bus.status().totals.published == 10
+    with ExitStack() as shortage:
+
+        def judge(event: Event) -> Result:
+            # From now on, before the event is parked.
+            shortage.enter_context(no_more_files())
+            return MISSING
+
+        sink.judges.append(judge)
+        log.append(events(1, "ETHUSD", first=10))
+        bus.step()
+    assert bus.status().totals.published == 10
     bus.close()
     log.close()
 

@@ -185,8 +185,7 @@ class Parked:
             self._by_label.setdefault(label, parked)
 
     def _open(self, path: Path, name: str) -> ParkedDestination:
-        self._ended.pop(path, None)
-        return ParkedDestination(
+        opened = ParkedDestination(
             path,
             name,
             self._router,
@@ -196,6 +195,9 @@ class Parked:
             self._fsync,
             self._left_out,
         )
+        # Not earlier: one that cannot be opened is counted as it was.
+        self._ended.pop(path, None)
+        return opened
 
     def _path(self, name: str) -> Path:
         return self._directory / hashlib.sha256(name.encode()).hexdigest()[:16]

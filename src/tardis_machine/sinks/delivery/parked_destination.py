@@ -101,7 +101,6 @@ class ParkedDestination:
 
     def append(self, events: Sequence[Event]) -> None:
         """Park events; OSError when they cannot be written."""
-        was_empty = not self.waiting
         for start in range(0, len(events), CHUNK_EVENTS):
             part = events[start : start + CHUNK_EVENTS]
             labels = {event.series.label for event in part}
@@ -110,8 +109,8 @@ class ParkedDestination:
             body = self._packer.pack(part)
             self._writer.append(_pack(context), body, len(part), Flags.RECORDS)
             self.labels |= labels
-        if was_empty:
-            self.oldest_at = self.feed.next_appended_at
+            if self.oldest_at is None:
+                self.oldest_at = self.feed.next_appended_at
 
     def sync(self) -> None:
         """Flush them to disk; any thread may."""

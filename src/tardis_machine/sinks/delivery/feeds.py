@@ -14,8 +14,8 @@ from tardis_machine.sinks.delivery.backoff import Backoff
 from tardis_machine.sinks.delivery.encoding import LogEncoding
 from tardis_machine.sinks.delivery.events import LogEvents
 from tardis_machine.sinks.delivery.feed import Feed
-from tardis_machine.sinks.delivery.parked import Parked
-from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
+from tardis_machine.sinks.delivery.parking.destination import ParkedDestination
+from tardis_machine.sinks.delivery.parking.parked import Parked
 from tardis_machine.sinks.storage.directory import FileLock, LogDirectory, LogReader
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled
 from tardis_machine.sinks.storage.positions import BEGINNING, COUNTS, Position, PositionFile

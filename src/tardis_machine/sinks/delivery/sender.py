@@ -13,7 +13,7 @@ from tardis_machine.sinks.base import Event, Sink
 from tardis_machine.sinks.delivery.backoff import Backoff
 from tardis_machine.sinks.delivery.feeds import Feeds
 from tardis_machine.sinks.delivery.overflow import Overflow
-from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
+from tardis_machine.sinks.delivery.parking.destination import ParkedDestination
 from tardis_machine.sinks.delivery.settling import Aftermath, Settler
 from tardis_machine.sinks.delivery.window import Window
 from tardis_machine.sinks.reporting.meter import Meter, count_series

@@ -11,7 +11,7 @@ from tardis_machine.buses.settings import EventBusSettings
 from tardis_machine.sinks.base import OVERHEAD_BYTES, Event, bytes_of, fitting
 from tardis_machine.sinks.dead_letters.office import DeadLetterOffice, Judged
 from tardis_machine.sinks.delivery.feeds import Feeds
-from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
+from tardis_machine.sinks.delivery.parking.destination import ParkedDestination
 from tardis_machine.sinks.delivery.retries import KeyOf, LaneKey
 from tardis_machine.sinks.delivery.window import Window
 from tardis_machine.sinks.reporting.meter import Meter

@@ -8,7 +8,7 @@ import msgspec
 
 from tardis_machine.model.errors import RequestError
 from tardis_machine.sinks.delivery.feed import Feed
-from tardis_machine.sinks.delivery.parked_destination import POSITION
+from tardis_machine.sinks.delivery.parking.destination import POSITION
 from tardis_machine.sinks.publisher.backlogs import Backlog, ParkedBacklog
 from tardis_machine.sinks.publisher.publisher import tidy_log
 from tardis_machine.sinks.storage.directory import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from tardis_machine.model.time import SECOND_US, Clock
-from tardis_machine.sinks.delivery.parked_destination import POSITION, ParkedContext
+from tardis_machine.sinks.delivery.parking.destination import POSITION, ParkedContext
 from tardis_machine.sinks.publisher.publisher import skipped_events, waiting_events
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
 from tardis_machine.sinks.storage.outcomes import DROPPED, Settled

@@ -7,7 +7,7 @@ import pytest
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
 from tardis_machine.model.errors import RequestError
-from tardis_machine.sinks.delivery.parked_destination import POSITION
+from tardis_machine.sinks.delivery.parking.destination import POSITION
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.backlog_changes import discard, discard_parked, hand_over
 from tardis_machine.sinks.publisher.backlogs import Backlog, BacklogState, find_backlogs

@@ -20,7 +20,7 @@ from tardis_machine.bronze.routing import Router
 from tardis_machine.model.time import Clock
 from tardis_machine.sinks.base import Event
 from tardis_machine.sinks.delivery.backoff import Backoff
-from tardis_machine.sinks.delivery.parked_destination import ParkedDestination
+from tardis_machine.sinks.delivery.parking.destination import ParkedDestination
 from tardis_machine.sinks.storage.positions import Position
 from tardis_machine.sinks.storage.writer import Fsync
 

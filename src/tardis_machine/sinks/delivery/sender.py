@@ -78,7 +78,8 @@ class Sender(threading.Thread):
         """The last attempt to connect failed for a reason that time alone does not heal."""
         self._is_answered = True
         self._bound_at = 0.0
-        self._probe_began_at = self._probe_at = 0.0
+        self._probe_began_at = 0.0
+        self._probe_at = 0.0
         """Until then parked events wait for all others."""
         self._bell = threading.Event()
         self._is_draining = False

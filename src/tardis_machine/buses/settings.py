@@ -9,7 +9,7 @@ import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_type_hints
 
@@ -287,6 +287,13 @@ class BusSettings(ABC):
     def cases(self) -> frozenset[PayloadCase]:
         """Return the payload cases that go to this bus."""
         return allowed_cases(self.include_payloads, self.exclude_payloads, self.bus)
+
+    @property
+    def timeout_seconds(self) -> float:
+        """Return all timeouts of its client together."""
+        names = (each.name for each in fields(self) if each.name.endswith("_timeout_ms"))
+        milliseconds: int = sum(getattr(self, name) for name in names)
+        return milliseconds / 1000
 
     def problems(self) -> Iterable[str]:
         """Return what is wrong with the options of this bus."""

@@ -100,6 +100,8 @@ def _bus_text(name: str, status: BusStatus) -> str:
 
 def print_report(process: PublisherProcess, seconds: float) -> None:
     """Print what became of the events of each bus."""
+    if not process.reports:
+        print("The publisher process ended without a report. See: tardis-machine bus status")
     for bus, report in process.reports.items():
         totals = report.totals
         rate = totals.published / max(0.001, seconds)

@@ -4,7 +4,7 @@ import asyncio
 import signal
 
 from tardis_machine.cli.commands import ExitCode
-from tardis_machine.sinks.publisher.process import EVENTS_LOST, PublisherProcess
+from tardis_machine.sinks.publisher.process import PublisherProcess
 
 
 class Endings:
@@ -34,5 +34,5 @@ class Endings:
 
 def exit_code(publisher: PublisherProcess | None) -> ExitCode:
     """Return how a command ends whose publisher has ended."""
-    is_lossy = publisher is not None and publisher.exit_code == EVENTS_LOST
+    is_lossy = publisher is not None and publisher.has_lost_events
     return ExitCode.EVENTS_LOST if is_lossy else ExitCode.OK

@@ -82,7 +82,7 @@ def parse_families(text: str) -> list[Metric]:
 def retire(folder: Path, slot: str, *more: Metric) -> None:
     """Keep the counts of a process that has ended, and add to them."""
     path = folder / (slot + _SUFFIX)
-    _replace(path, expose(merge_families([lasting(read_families(path)), more])))
+    _share(path, merge_families([lasting(read_families(path)), more]))
 
 
 class SharedRegistry(CollectorRegistry):
@@ -107,14 +107,7 @@ class SharedRegistry(CollectorRegistry):
     def share(self) -> list[Metric]:
         """Let siblings see the metrics of this process as they are now, and return them."""
         own = merge_families([super().collect(), self._inherited])
-        try:
-            _replace(self._path, expose(own))
-        except OSError as error:
-            # A full disk must not stop a server that may not need it.
-            log.warning(
-                "metrics file could not be written; other processes do not see these metrics",
-                error=str(error),
-            )
+        _share(self._path, own)
         return own
 
 
@@ -139,8 +132,15 @@ def _combination(name: str) -> Callable[[float, float], float]:
     return operator.add
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _share(path: Path, families: Iterable[Metric]) -> None:
     """Write a file that readers see whole or not at all."""
     unconfirmed = path.with_suffix(".unconfirmed")
-    unconfirmed.write_bytes(data)
-    unconfirmed.replace(path)
+    try:
+        unconfirmed.write_bytes(expose(families))
+        unconfirmed.replace(path)
+    except OSError as error:
+        # A full disk must not stop a server that may not need it.
+        log.warning(
+            "metrics file could not be written; other processes do not see these metrics",
+            error=str(error),
+        )

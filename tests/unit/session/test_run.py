@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from contextlib import aclosing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tardis_machine.session.run import client_records
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.sources.cache import SliceFolder
 from tardis_machine.sources.settings import ArchiveSettings
+from tardis_machine.sources.turns import TURN_SECONDS
 from tardis_machine.telemetry.clock import system_clock
 
 CHANGES = 300
@@ -64,6 +66,8 @@ async def test_deep_snapshots_of_one_chunk_let_others_run(tmp_path: Path) -> Non
                 assert len(records) <= 4
                 if records:
                     turns_between.append(turns)
+                # As long as a slow machine computes, and as little as it lets others run.
+                time.sleep(TURN_SECONDS / 10)  # noqa: ASYNC251
         running.cancel()
     # The chunks come from one piece of a slice, so that reading gives nobody a turn between them.
     assert len(turns_between) == CHANGES

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import resource
+import threading
 import time
 import tracemalloc
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tardis_machine.buses.files.log import pack_headers, pack_record
 from tardis_machine.buses.reasons import Reason
@@ -38,7 +40,7 @@ from tests.unit.sinks.delivery import (
     stepping,
     wait_until,
 )
-from tests.unit.sinks.storage.test_log import no_more_files
+from tests.unit.sinks.storage.test_log import file_size_limit, no_more_files
 
 BUSY = Result(Outcome.TRANSIENT, Reason.THROTTLED, "busy")
 READER = LogReader("memory", "")
@@ -253,3 +255,36 @@ def test_stream_is_sent_again_piece_by_piece(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert size > 40_000_000
     assert peak < 10_000_000
+
+
+def test_call_that_does_not_return_is_noticed(tmp_path: Path) -> None:
+    returns = threading.Event()
+
+    def wait_for_ever(_: Event) -> None:
+        returns.wait()
+
+    sink = MemorySink()
+    sink.judge = wait_for_ever
+    with running(sink, tmp_path) as bus:
+        offer(bus, events(10))
+        wait_until(lambda: bus.call_seconds > 0.01)
+        # Less than what its timeouts allow.
+        assert not bus.is_stuck
+        returns.set()
+        wait_until(lambda: bus.status().totals.published == 10)
+        wait_until(lambda: bus.call_seconds < 0)
+
+
+def test_log_that_could_not_be_opened_is_read_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    sink = MemorySink()
+    bus = make_bus(sink, tmp_path)
+    other = EventLog(tmp_path, bus.reader)
+    with file_size_limit(0), pytest.raises(OSError, match="too large"):
+        other.read_by(bus)
+    # The lock of the first attempt is not in the way of the second.
+    other.read_by(bus)
+    other.append(events(10))
+    bus.start()
+    wait_until(lambda: len(sink.stored) == 10)
+    bus.stop(5)
+    bus.close()

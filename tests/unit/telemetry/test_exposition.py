@@ -131,3 +131,8 @@ def test_process_answers_for_itself_when_nothing_can_be_written(tmp_path: Path) 
     metrics.archive.downloaded_bytes.inc(10)
     seen = scrape(metrics.registry)
     assert value(seen, "tardis_machine_archive_downloaded_bytes_total") == 10
+
+
+def test_full_disk_does_not_end_the_parent_of_a_worker_that_died(tmp_path: Path) -> None:
+    # Where no file can be made: it would otherwise take the other workers with it.
+    retire(tmp_path / "gone", "0", worker_deaths(1))

@@ -7,6 +7,7 @@ channel to the parent.
 """
 
 import asyncio
+import math
 import os
 import pickle
 import signal
@@ -27,6 +28,7 @@ from tardis_machine.sinks.delivery.bus import Bus
 from tardis_machine.sinks.delivery.sender import FAILED_EXIT
 from tardis_machine.sinks.publisher.address import PublisherAddress
 from tardis_machine.sinks.publisher.process import (
+    ALIVE,
     BUS_NOT_REACHED,
     DRAIN,
     EVENTS_LOST,
@@ -38,6 +40,7 @@ from tardis_machine.sinks.publisher.process import (
     FinalReport,
 )
 from tardis_machine.sinks.publisher.publisher import Publisher, open_publisher
+from tardis_machine.sinks.publisher.shared_file import SharedFile
 from tardis_machine.sinks.storage.directory import LogReader
 from tardis_machine.telemetry.clock import system_clock
 from tardis_machine.telemetry.loggers import get_logger
@@ -50,6 +53,8 @@ STOP_SECONDS = 2.0
 FIND_SECONDS = 0.25
 """How often logs of new writers are looked for, and the status is written."""
 TIDY_SECONDS = 1.0
+WARN_SECONDS = 30.0
+BEAT_SECONDS = 1.0
 ORPHAN_SECONDS = 5.0
 """How long to deliver what is left after the parent died: its successor reads on from there."""
 
@@ -102,7 +107,11 @@ async def run(
             control.tell(FAILED + missing.encode())
             await stop(publisher)
             return BUS_NOT_REACHED
-        async with regular_collection(), attended(publisher, bell, address.status):
+        async with (
+            regular_collection(),
+            beating(publisher, control),
+            attended(publisher, bell, address.status),
+        ):
             control.tell(READY)
             await control.drain.wait()
             await drain(publisher, control)
@@ -127,15 +136,35 @@ def take_over_spools(bootstrap: Bootstrap, root: Path) -> None:
 
 
 @asynccontextmanager
+async def beating(publisher: Publisher, control: Control) -> AsyncIterator[None]:
+    """Tell the parent again and again that the process does not hang, while the body runs."""
+
+    async def beat() -> None:
+        while True:
+            control.tell(ALIVE)
+            for bus in publisher.buses:
+                if bus.is_stuck:
+                    log.error("a call of the bus does not return; the process ends", bus=bus.name)
+                    os._exit(FAILED_EXIT)
+            await asyncio.sleep(BEAT_SECONDS)
+
+    task = asyncio.create_task(beat(), name="heartbeat")
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+@asynccontextmanager
 async def attended(
-    publisher: Publisher, bell: socket.socket, status_path: Path
+    publisher: Publisher, bell: socket.socket, status: SharedFile
 ) -> AsyncIterator[None]:
     """Hear the doorbell, look for logs, tidy up and write the status while the body runs."""
     loop = asyncio.get_running_loop()
     loop.add_reader(bell, hear, bell, publisher)
     is_over = threading.Event()
     keeping = asyncio.create_task(
-        asyncio.to_thread(keep_house, publisher, status_path, is_over), name="housekeeping"
+        asyncio.to_thread(keep_house, publisher, status, is_over), name="housekeeping"
     )
     keeping.add_done_callback(end_if_failed)
     try:
@@ -154,16 +183,23 @@ def hear(bell: socket.socket, publisher: Publisher) -> None:
     publisher.ring()
 
 
-def keep_house(publisher: Publisher, status_path: Path, is_over: threading.Event) -> None:
+def keep_house(publisher: Publisher, status: SharedFile, is_over: threading.Event) -> None:
     """Look for logs, write the status and delete what is done with, again and again."""
-    tidied_at = time.monotonic()
+    tidied_at, warned_at = time.monotonic(), -math.inf
     while not is_over.wait(FIND_SECONDS):
-        publisher.find_logs()
-        if time.monotonic() - tidied_at >= TIDY_SECONDS:
-            publisher.tidy()
-            tidied_at = time.monotonic()
-        write_status(publisher, status_path)
-    write_status(publisher, status_path)
+        now = time.monotonic()
+        try:
+            publisher.find_logs()
+            if now - tidied_at >= TIDY_SECONDS:
+                tidied_at = now
+                publisher.tidy()
+        except OSError as error:
+            # No room, files or memory for now: the next round may have it.
+            if now - warned_at >= WARN_SECONDS:
+                warned_at = now
+                log.warning("logs could not be looked after", error=str(error))
+        write_status(publisher, status)
+    write_status(publisher, status)
 
 
 def end_if_failed(task: asyncio.Task[None]) -> None:
@@ -173,12 +209,10 @@ def end_if_failed(task: asyncio.Task[None]) -> None:
         os._exit(FAILED_EXIT)
 
 
-def write_status(publisher: Publisher, path: Path) -> None:
-    """Replace the file in which servers read how publishing is doing."""
-    draft = path.with_suffix(".draft")
-    with suppress(FileNotFoundError):
-        draft.write_bytes(msgspec.msgpack.encode(publisher.status()))
-        draft.replace(path)
+def write_status(publisher: Publisher, file: SharedFile) -> None:
+    """Tell servers how publishing is doing; where that cannot be written, they see its age."""
+    with suppress(OSError):
+        file.write(msgspec.msgpack.encode(publisher.status()))
 
 
 async def unreached(buses: Sequence[Bus]) -> str | None:

@@ -29,6 +29,9 @@ from tardis_machine.sinks.storage.outcomes import Settled
 from tardis_machine.sinks.storage.writer import Syncer
 from tardis_machine.telemetry.event_bus_metrics import EventBusMetrics
 
+CALL_SECONDS, CALL_TIMEOUTS = 600.0, 10
+"""A call of a client that takes longer than this and so many times its timeouts never returns."""
+
 
 class Bus:
     """Publishes to one bus.
@@ -91,6 +94,16 @@ class Bus:
             return self._feeds.dropped + self.meter.removed_letters
 
     @property
+    def call_seconds(self) -> float:
+        """Return for how long its client has been at work on one call; negative when on none."""
+        return self._sender.call_seconds
+
+    @property
+    def is_stuck(self) -> bool:
+        """Say whether its client does not come back from a call, whatever its timeouts say."""
+        return self.call_seconds > CALL_SECONDS + CALL_TIMEOUTS * self.settings.timeout_seconds
+
+    @property
     def is_empty(self) -> bool:
         """Say whether everything that was written is settled."""
         with self._sender.lock:
@@ -98,9 +111,10 @@ class Bus:
 
     def start(self) -> None:
         """Begin to deliver."""
-        status = self.status()
         # Metrics count from here on, what waits included.
-        self._counted = status.totals.accepted - status.queued - status.parked
+        with self._sender.lock:
+            self._counted = self._totals(0).accepted
+            self._not_written = sum(feed.not_written for feed in self._feeds)
         self._sender.start()
         if self.delivery.fsync == "interval":
             self._syncer.start()

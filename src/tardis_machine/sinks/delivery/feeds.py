@@ -229,6 +229,22 @@ class Feeds:
             return False
         comes_first = comes_first or directory.log_id in self._awaited
         self._awaited.pop(directory.log_id, None)
+        try:
+            added = self._open(directory, lock, encoding, is_own=is_own)
+        except BaseException:
+            lock.release()
+            raise
+        (self._first if comes_first else self._others).append(added)
+        self._first.sort(key=lambda feed: feed.directory.log_id)
+        if not is_own:
+            log.info(
+                "reading the log of an ended writer", bus=self.reader.bus, log=directory.log_id
+            )
+        return True
+
+    def _open(
+        self, directory: LogDirectory, lock: FileLock, encoding: LogEncoding, *, is_own: bool
+    ) -> LogFeed:
         events = LogEvents(self.reader.bus, self._router, encoding, self.left_out)
         feed = Feed(
             directory.path,
@@ -239,14 +255,7 @@ class Feeds:
             SkippedRanges(directory.skipped_path(self.reader)),
         )
         parked = self._make_parked(directory.parked_path(self.reader))
-        added = LogFeed(directory, lock, feed, parked, is_own=is_own)
-        (self._first if comes_first else self._others).append(added)
-        self._first.sort(key=lambda feed: feed.directory.log_id)
-        if not is_own:
-            log.info(
-                "reading the log of an ended writer", bus=self.reader.bus, log=directory.log_id
-            )
-        return True
+        return LogFeed(directory, lock, feed, parked, is_own=is_own)
 
     def read(self) -> list[Event] | None:
         """Read one chunk; None when all logs are read to their ends.

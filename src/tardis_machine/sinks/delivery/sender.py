@@ -4,6 +4,8 @@ import math
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import OK, Outcome, Result
@@ -78,6 +80,7 @@ class Sender(threading.Thread):
         """The last attempt to connect failed for a reason that time alone does not heal."""
         self._is_answered = True
         self._bound_at = 0.0
+        self._called_at = math.inf
         self._probe_began_at = 0.0
         self._probe_at = 0.0
         """Until then parked events wait for all others."""
@@ -98,6 +101,11 @@ class Sender(threading.Thread):
     def lanes(self) -> int:
         """Return how many keys are in trouble."""
         return len(self._window.retries)
+
+    @property
+    def call_seconds(self) -> float:
+        """Return for how long the sink has been at work on one call; negative when on none."""
+        return time.monotonic() - self._called_at
 
     def ring(self) -> None:
         """Say that something was written."""
@@ -149,7 +157,8 @@ class Sender(threading.Thread):
     def _open(self) -> bool:
         """Connect, or wait before the next attempt."""
         try:
-            self._sink.open()
+            with self._calling():
+                self._sink.open()
         except Exception as error:
             if not isinstance(error, SinkError):
                 log.exception("sink failed to open", bus=self._meter.bus)
@@ -168,7 +177,8 @@ class Sender(threading.Thread):
     def _deliver(self) -> None:
         parked, events = self._next_batch()
         if not events:
-            self._sink.idle(0.0)
+            with self._calling():
+                self._sink.idle(0.0)
             return
         self.in_flight = len(events)
         results = self._send(events)
@@ -301,13 +311,23 @@ class Sender(threading.Thread):
         """Hand events to the sink; whatever it raises means that its client is lost."""
         started = time.monotonic()
         try:
-            results = list(self._sink.send(events))
+            with self._calling():
+                results = list(self._sink.send(events))
         except Exception as error:
             if not isinstance(error, SinkError):
                 log.exception("sink failed to send", bus=self._meter.bus)
             results = [Result(Outcome.CLIENT_LOST, Reason.CLIENT_FAILED, str(error))] * len(events)
         self._meter.sent(events, _outcome_of(results), time.monotonic() - started)
         return results
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Note how long the sink has been at work."""
+        self._called_at = time.monotonic()
+        try:
+            yield
+        finally:
+            self._called_at = math.inf
 
     def _follow(self, aftermath: Aftermath) -> None:
         """Reset or begin the pauses of the whole bus."""

@@ -5,6 +5,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tardis_machine.sinks.publisher.shared_file import SharedFile
+
 STATUS, SUPERVISION = "status", "supervision"
 
 
@@ -25,14 +27,14 @@ class PublisherAddress:
         return self.folder / "doorbell"
 
     @property
-    def status(self) -> Path:
+    def status(self) -> SharedFile:
         """Return the file in which the publisher says how it is doing."""
-        return self.folder / STATUS
+        return SharedFile(self.folder / STATUS)
 
     @property
-    def supervision(self) -> Path:
+    def supervision(self) -> SharedFile:
         """Return the file in which its parent says when it died."""
-        return self.folder / SUPERVISION
+        return SharedFile(self.folder / SUPERVISION)
 
 
 class Doorbell:

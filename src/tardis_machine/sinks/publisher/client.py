@@ -19,7 +19,7 @@ from tardis_machine.sinks.delivery.context import StreamContext, pack_context
 from tardis_machine.sinks.publisher.address import Doorbell, PublisherAddress
 from tardis_machine.sinks.publisher.room import OnWaited, Room, ignore
 from tardis_machine.sinks.publisher.supervision import read_supervision
-from tardis_machine.sinks.reporting.status import CONNECTING, Status, after_end, with_problem
+from tardis_machine.sinks.reporting.status import CONNECTING, Status, outdated, with_problem
 from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.directory import FileLock, LogDirectory, LogReader, create_log
 from tardis_machine.sinks.storage.positions import PositionFile
@@ -31,7 +31,7 @@ log = get_logger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.05
 STALE_SECONDS = 5.0
-"""A status that is older was written by a publisher that has ended."""
+"""A status that is older was written by a publisher that has ended, or hangs."""
 _status_decoder = msgspec.msgpack.Decoder(Status)
 
 
@@ -238,11 +238,8 @@ class PublisherClient:
 
     def _is_all_settled(self, since: float) -> bool:
         """Say whether the publisher said since a moment that no event waits."""
-        with suppress(OSError):
-            if self._address.status.stat().st_mtime > since:
-                buses = self._read_status().buses.values()
-                return not any(bus.queued for bus in buses)
-        return False
+        status = self._read_status()
+        return status.written_at > since and not any(bus.queued for bus in status.buses.values())
 
     def close(self) -> None:
         """End the log; the publisher delivers what is left."""
@@ -268,11 +265,10 @@ class PublisherClient:
         self.close()
 
     def _read_status(self) -> Status:
-        with suppress(OSError, msgspec.DecodeError):
-            path = self._address.status
-            age_seconds = time.time() - path.stat().st_mtime
-            status = _status_decoder.decode(path.read_bytes())
-            return status if age_seconds < STALE_SECONDS else after_end(status, age_seconds)
+        with suppress(msgspec.DecodeError):
+            status = _status_decoder.decode(self._address.status.read() or b"")
+            age_seconds = time.time() - status.written_at
+            return status if age_seconds < STALE_SECONDS else outdated(status, age_seconds)
         return self._unknown
 
     def _problem(self) -> str | None:

@@ -19,11 +19,12 @@ from tardis_machine.model.errors import SinkError
 from tardis_machine.sinks.publisher.address import PublisherAddress, listening_doorbell
 from tardis_machine.sinks.publisher.supervision import Supervision, write_supervision
 from tardis_machine.sinks.reporting.status import Totals
+from tardis_machine.sinks.storage.losses import lost_events
 from tardis_machine.telemetry.loggers import get_logger
 
 log = get_logger(__name__)
 
-READY, FAILED, REPORT = b"ready", b"failed ", b"report "
+READY, FAILED, REPORT, ALIVE = b"ready", b"failed ", b"report ", b"alive"
 DRAIN, NOW = b"drain", b"now"
 MAX_MESSAGE_BYTES = 1 << 20
 BUS_NOT_REACHED, EVENTS_LOST = 3, 4
@@ -36,6 +37,11 @@ _LONGEST_RESTART_SECONDS = 5.0
 _STABLE_SECONDS = 60.0
 _KILL_SECONDS = 10.0
 """How much longer than its drain the process may take to end."""
+
+SILENT_SECONDS = 30.0
+"""A process that runs says so every second; one that was silent for this time, twice, hangs. Once
+is not enough: after a pause of the whole container it needs a moment."""
+_STATUS_BYTES, _SUPERVISION_BYTES = 1_048_576, 4096
 
 
 class BusNotReachedError(SinkError):
@@ -58,16 +64,23 @@ class PublisherProcess:
         bootstrap: settings for the process, pickled to it with its address.
         root: where logs are.
         drain_seconds: how long it may take to deliver what is left.
+        silent_seconds: a process that was silent twice as long hangs, and is killed.
     """
 
-    def __init__(self, module: str, bootstrap: Any, root: Path, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        module: str,
+        bootstrap: Any,
+        root: Path,
+        drain_seconds: float,
+        silent_seconds: float = SILENT_SECONDS,
+    ) -> None:
         self._command: Sequence[str] = [sys.executable, "-m", module]
         self._bootstrap = bootstrap
         self._drain_seconds = drain_seconds
-        folder = Path(tempfile.mkdtemp(prefix="tardis-machine-"))
-        self.address = PublisherAddress(folder, root, uuid.uuid4().hex)
-        """Where writers find it."""
-        self._doorbell = listening_doorbell(self.address.doorbell)
+        self._silent_seconds = silent_seconds
+        self.address, self._doorbell = _open_address(root)
+        """Where writers find it, and where it hears them."""
         self._is_started = False
         self._supervision = Supervision()
         self._process: asyncio.subprocess.Process | None = None
@@ -75,7 +88,8 @@ class PublisherProcess:
         self._is_ending = False
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.reports: dict[str, FinalReport] = {}
-        """What became of the events of each bus, once the process has ended."""
+        """What became of the events of each bus, once the process has ended as it should."""
+        self._lost = 0
 
     @property
     def process_id(self) -> int | None:
@@ -84,8 +98,13 @@ class PublisherProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """Return how the process ended; 4 when events were lost."""
+        """Return how the process ended."""
         return self._process.returncode if self._process else None
+
+    @property
+    def has_lost_events(self) -> bool:
+        """Say whether events were lost, once the process has ended."""
+        return self.exit_code == EVENTS_LOST or self._lost > 0
 
     async def wait_until_ready(self) -> None:
         """Wait until it takes streams; BusNotReachedError when a required bus is missing."""
@@ -132,6 +151,8 @@ class PublisherProcess:
                 self._process.kill()
                 await self._process.wait()
         finally:
+            if self._is_started and not self.reports:
+                self._take_stock()
             self._doorbell.close()
             shutil.rmtree(self.address.folder, ignore_errors=True)
 
@@ -154,14 +175,41 @@ class PublisherProcess:
             await self._process.wait()
         self._control = None
 
+    def _take_stock(self) -> None:
+        """Find out what was lost where the process did not live to say it."""
+        with suppress(OSError):
+            self._lost = lost_events(self.address.root, self.address.instance)
+        log.error("publisher process ended without a final report", lost=self._lost)
+
     async def _converse(self, control: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         first = (self._bootstrap, self.address, not self._is_started)
         await loop.sock_sendall(control, pickle.dumps(first))
         if self._is_ending:
             self._tell(DRAIN)
-        while message := await loop.sock_recv(control, MAX_MESSAGE_BYTES):
+        seconds: float | None = None
+        is_silent = False
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    message = await loop.sock_recv(control, MAX_MESSAGE_BYTES)
+            except TimeoutError:
+                if is_silent:
+                    self._kill_hanging()
+                is_silent = True
+                continue
+            if not message:
+                return
             self._hear(message)
+            # What it does before it is ready may take long.
+            seconds, is_silent = self._silent_seconds, False
+
+    def _kill_hanging(self) -> None:
+        """End a process that says nothing; it is started again and reads on."""
+        assert self._process is not None
+        log.error("publisher process killed: it hangs", seconds=2 * self._silent_seconds)
+        with suppress(ProcessLookupError):
+            self._process.kill()
 
     def _hear(self, message: bytes) -> None:
         if message.startswith(REPORT):
@@ -189,16 +237,36 @@ class PublisherProcess:
                 self._control.send(message)
 
 
+def _open_address(root: Path) -> tuple[PublisherAddress, socket.socket]:
+    """Make what writers and the process share, with all the room on the disk that it will need."""
+    folder = Path(tempfile.mkdtemp(prefix="tardis-machine-"))
+    address = PublisherAddress(folder, root, uuid.uuid4().hex)
+    try:
+        address.status.make(_STATUS_BYTES)
+        address.supervision.make(_SUPERVISION_BYTES)
+        return address, listening_doorbell(address.doorbell)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise SinkError(
+            f"Publishing needs {_STATUS_BYTES >> 20} MiB in {folder.parent}: {error.strerror}. "
+            "Make room there, or set TMPDIR to another directory."
+        ) from error
+
+
 @asynccontextmanager
 async def running_process(
-    module: str, bootstrap: Any, root: Path, drain_seconds: float
+    module: str,
+    bootstrap: Any,
+    root: Path,
+    drain_seconds: float,
+    silent_seconds: float = SILENT_SECONDS,
 ) -> AsyncIterator[PublisherProcess]:
     """Run a publisher process while the body runs, then let it deliver what is left.
 
     Raises:
         BusNotReachedError: a required bus was not reached.
     """
-    process = PublisherProcess(module, bootstrap, root, drain_seconds)
+    process = PublisherProcess(module, bootstrap, root, drain_seconds, silent_seconds)
     supervision = asyncio.create_task(process.supervise(), name="publisher process")
     try:
         await process.wait_until_ready()

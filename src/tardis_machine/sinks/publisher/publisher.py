@@ -1,5 +1,6 @@
 """The inside of the publisher process: which bus reads which log, and what is left of each."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -108,7 +109,8 @@ class Publisher:
     def status(self) -> Status:
         """Say how every bus is doing."""
         buses = {bus.name: bus.status() for bus in self.buses}
-        return Status(buses, expose(self._registry.collect()), self._stranded)
+        metrics = expose(self._registry.collect())
+        return Status(buses, metrics, self._stranded, written_at=time.time())
 
     def close(self) -> None:
         """Close all logs, and delete those with nothing left; the buses have stopped."""

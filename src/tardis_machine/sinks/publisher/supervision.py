@@ -1,9 +1,10 @@
 """What the parent of the publisher process notes of its deaths, for every worker to read."""
 
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
+
+from tardis_machine.sinks.publisher.shared_file import SharedFile
 
 UNSTABLE_DEATHS = 3
 UNSTABLE_SECONDS = 120.0
@@ -38,15 +39,13 @@ class Supervision(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Supervision)
 
 
-def write_supervision(path: Path, supervision: Supervision) -> None:
-    """Replace the note."""
-    draft = path.with_suffix(".draft")
-    draft.write_bytes(msgspec.json.encode(supervision))
-    draft.replace(path)
+def write_supervision(file: SharedFile, supervision: Supervision) -> None:
+    """Replace the note; OSError when it cannot be written."""
+    file.write(msgspec.json.encode(supervision))
 
 
-def read_supervision(path: Path) -> Supervision:
+def read_supervision(file: SharedFile) -> Supervision:
     """Return the note; a publisher without one has never died."""
-    with suppress(OSError, msgspec.DecodeError):
-        return _decoder.decode(path.read_bytes())
+    with suppress(msgspec.DecodeError):
+        return _decoder.decode(file.read() or b"")
     return Supervision()

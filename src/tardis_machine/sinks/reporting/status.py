@@ -87,12 +87,15 @@ class Status(msgspec.Struct, frozen=True):
     metrics: bytes
     """In the Prometheus text format."""
     stranded: tuple[Stranded, ...] = ()
+    written_at: float = 0.0
+    """In seconds since 1970."""
 
 
-def after_end(last: Status, seconds: float) -> Status:
-    """Return what is known when the publisher ended so long ago: its logs are still there."""
+def outdated(last: Status, seconds: float) -> Status:
+    """Return what is known when the publisher has said nothing for so long: its logs are there."""
+    silence = f"no status from the publisher process for {seconds:.0f} s"
     buses = {
-        name: replace(bus, state=BusState.CONNECTING, state_seconds=seconds)
+        name: replace(bus, state=BusState.CONNECTING, state_seconds=seconds, last_error=silence)
         for name, bus in last.buses.items()
     }
     return replace(last, buses=buses)

@@ -1,7 +1,6 @@
 """The writing side of publishing: whom it waits for, and what it loses."""
 
 import asyncio
-import os
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -45,6 +44,7 @@ from tests.unit.sinks.storage.test_log import file_size_limit
 
 BLOCK_MS = 300
 BOUND_BYTES = 20_000
+ROOM_BYTES = 4096
 READER = LogReader("memory", "")
 
 
@@ -226,37 +226,40 @@ def test_ended_publisher_is_out_of_reach_with_the_counts_it_had(tmp_path: Path) 
     with client_for(tmp_path, required=["memory"]) as made:
         assert made.client.status.buses["memory"].state is BusState.CONNECTING
         up = replace(CONNECTING, state=BusState.UP, queued=7, totals=Totals(accepted=7))
-        path = PublisherAddress(tmp_path, tmp_path, "test").status
-        path.write_bytes(msgspec.msgpack.encode(Status({"memory": up}, b"counts")))
         ended_at = time.time() - OUT_OF_REACH_SECONDS - 1
-        os.utime(path, (ended_at, ended_at))
+        file = PublisherAddress(tmp_path, tmp_path, "test").status
+        file.make(ROOM_BYTES)
+        file.write(msgspec.msgpack.encode(Status({"memory": up}, b"counts", written_at=ended_at)))
         wait_until(lambda: made.client.status.buses["memory"].queued == 7)
         status = made.client.status
         assert status.buses["memory"].state is BusState.CONNECTING
         assert status.metrics == b"counts"
+        assert "no status from the publisher process" in (status.buses["memory"].last_error or "")
         assert made.client.has_failed
 
 
 def test_required_bus_fails_while_its_publisher_is_down_or_unstable(tmp_path: Path) -> None:
-    path = PublisherAddress(tmp_path, tmp_path, "test").supervision
+    file = PublisherAddress(tmp_path, tmp_path, "test").supervision
+    file.make(ROOM_BYTES)
     now = time.time()
     with client_for(tmp_path, required=["memory"]) as made:
         assert not made.client.has_failed
         once = Supervision().after_death(now)
-        write_supervision(path, once)
+        write_supervision(file, once)
         assert made.client.has_failed
-        write_supervision(path, once.after_start())
+        write_supervision(file, once.after_start())
         assert not made.client.has_failed
         often = Supervision(deaths=(now - 100, now - 50, now))
-        write_supervision(path, often)
+        write_supervision(file, often)
         assert made.client.has_failed
         wait_until(lambda: "died 3 times" in (made.client.status.buses["memory"].last_error or ""))
-        write_supervision(path, Supervision(deaths=(now - 2 * UNSTABLE_SECONDS, now - 50, now)))
+        write_supervision(file, Supervision(deaths=(now - 2 * UNSTABLE_SECONDS, now - 50, now)))
         assert not made.client.has_failed
 
 
 def test_bus_that_is_not_required_does_not_fail_with_its_publisher(tmp_path: Path) -> None:
-    path = PublisherAddress(tmp_path, tmp_path, "test").supervision
-    write_supervision(path, Supervision().after_death(time.time()))
+    file = PublisherAddress(tmp_path, tmp_path, "test").supervision
+    file.make(ROOM_BYTES)
+    write_supervision(file, Supervision().after_death(time.time()))
     with client_for(tmp_path) as made:
         assert not made.client.has_failed

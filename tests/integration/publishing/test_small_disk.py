@@ -1,0 +1,127 @@
+"""One small disk for everything that a server writes, and it is full."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.integration.publishing.machine import (
+    Machine,
+    assert_equals_response,
+    published,
+    wait_until,
+)
+from tests.integration.publishing.test_adversity import minutes, outage
+
+MIB = 1_048_576
+LOG_MIB = 24
+"""Room for the first segment of a log, and for a part of the second."""
+
+
+@contextmanager
+def small_disk(path: Path, megabytes: int) -> Iterator[Path]:
+    """Give a file system of its own, of a few megabytes."""
+    if os.geteuid() != 0 and "CI" not in os.environ:
+        pytest.skip("only root can mount a small disk")
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(path)]
+    subprocess.run(mount, check=True)
+    try:
+        yield path
+    finally:
+        # Detached even where a process that was killed still has a file open.
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Use up all that is left of a disk."""
+    path = disk / "filling"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        for size in (MIB, 4096):
+            with suppress(OSError):
+                while True:
+                    os.write(descriptor, bytes(size))
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def events_of(body: bytes) -> int:
+    return body.count(b"\n")
+
+
+def test_full_temporary_folder_changes_nothing(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = tmp_path / "bus"
+    with small_disk(tmp_path / "temporary", 3) as temporary:
+        monkeypatch.setenv("TMPDIR", str(temporary))
+        flags = [f"--files-dir={bus}", "--event-bus-startup=require"]
+        with Machine(cache, tmp_path, *flags) as machine:
+            first, publisher = minutes(machine, 0, 10), machine.publisher
+            fill(temporary)
+            second = minutes(machine, 0, 10)
+            # The counts show that the status of the publisher still gets through.
+            expected = events_of(first) + events_of(second)
+            wait_until(lambda: machine.metric("published_total") == expected, "all is published")
+            assert machine.publisher == publisher
+            assert machine.health_check()[0] == 200
+            assert machine.stop() == 0
+    assert len(published(bus)) == expected
+
+
+def test_killed_publisher_sends_the_backlog_of_a_full_disk_and_makes_room(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = tmp_path / "bus"
+    with small_disk(tmp_path / "disk", LOG_MIB) as disk:
+        monkeypatch.setenv("TMPDIR", str(disk))
+        flags = [
+            f"--files-dir={bus}",
+            f"--event-bus-spool-dir={disk / 'spool'}",
+            "--event-bus-replay-max-block-ms=0",
+        ]
+        with Machine(cache, tmp_path, *flags) as machine:
+            with outage(bus):
+                # Some 5 MB each.
+                accepted = sum(events_of(minutes(machine, 0, 10)) for _ in range(6))
+                wait_until(
+                    lambda: machine.metric("enqueued_total") == accepted, "all of it is counted"
+                )
+                assert machine.adds_up()
+                lost = machine.metric("dropped_total")
+                assert lost > 0
+                machine.kill_publisher()
+            wait_until(lambda: len(published(bus)) == accepted - lost, "the backlog is delivered")
+            wait_until(machine.adds_up, "every event is accounted for by the next publisher")
+            before = len(published(bus))
+
+            def has_room() -> bool:
+                return events_of(minutes(machine, 0, 10)) <= len(published(bus)) - before
+
+            wait_until(has_room, "what was delivered makes room")
+            wait_until(machine.adds_up, "every event is accounted for, with those that came later")
+            # Events were lost, and the exit code says so whichever publisher was there then.
+            assert machine.stop() == 4
+
+
+def test_counts_add_up_after_a_death_with_a_backlog(cache: Path, tmp_path: Path) -> None:
+    bus = tmp_path / "bus"
+    with Machine(cache, tmp_path, f"--files-dir={bus}") as machine:
+        delivered = minutes(machine, 0, 10)
+        wait_until(lambda: machine.metric("published_total") == events_of(delivered), "delivered")
+        with outage(bus):
+            waiting = minutes(machine, 5, 10)
+            machine.kill_publisher()
+            wait_until(lambda: machine.bus().get("queued") == events_of(waiting), "all waits")
+            wait_until(machine.adds_up, "counts add up during the outage")
+        wait_until(lambda: machine.metric("published_total") == events_of(waiting), "delivered")
+        assert machine.adds_up()
+        # What the one before delivered counts no more.
+        assert machine.metric("enqueued_total") == events_of(waiting)
+        assert machine.stop() == 0
+    assert_equals_response(published(bus)[events_of(delivered) :], waiting)

@@ -306,6 +306,24 @@ def test_backlog_stays_with_its_endpoint_and_follows_its_settings(
     assert len(found) == body.count(b'"type":"trade"') > 0
 
 
+def test_backlog_of_another_producer_is_named_and_waits_for_it(cache: Path, tmp_path: Path) -> None:
+    bus = tmp_path / "bus"
+    flags = [f"--files-dir={bus}", SHORT_DRAIN]
+    with outage(bus), Machine(cache, tmp_path, *flags, "--event-bus-producer-id=first") as machine:
+        body = minutes(machine, 0, 1)
+        assert machine.stop() == 0
+    with Machine(cache, tmp_path, *flags, "--event-bus-producer-id=second") as machine:
+        wait_for_state(machine, "up")
+        wait_until(lambda: "events of another producer" in machine.log(), "the backlog is named")
+        assert machine.stop() == 0
+    assert waiting(tmp_path) == body.count(b"\n")
+    with Machine(cache, tmp_path, *flags, "--event-bus-producer-id=first") as machine:
+        wait_until(lambda: waiting(tmp_path) == 0, "the backlog is delivered")
+        assert "events of another producer" not in machine.log()
+        assert machine.stop() == 0
+    assert_equals_response(published(bus), body)
+
+
 def test_kill_during_the_drain_loses_nothing(cache: Path, tmp_path: Path) -> None:
     bus = tmp_path / "bus"
     with Machine(cache, tmp_path, f"--files-dir={bus}") as machine:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.integration.publishing.machine import (
     Machine,
     assert_equals_response,
     published,
+    run_command,
     wait_until,
 )
 from tests.integration.publishing.test_adversity import minutes, outage
@@ -22,11 +24,12 @@ LOG_MIB = 24
 
 
 @contextmanager
-def small_disk(path: Path, megabytes: int) -> Iterator[Path]:
+def small_disk(megabytes: int) -> Iterator[Path]:
     """Give a file system of its own, of a few megabytes."""
     if os.geteuid() != 0 and "CI" not in os.environ:
         pytest.skip("only root can mount a small disk")
-    path.mkdir()
+    # Its name has to be short: there will be sockets in it.
+    path = Path(tempfile.mkdtemp())
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(path)]
     subprocess.run(mount, check=True)
     try:
@@ -34,6 +37,7 @@ def small_disk(path: Path, megabytes: int) -> Iterator[Path]:
     finally:
         # Detached even where a process that was killed still has a file open.
         subprocess.run(["umount", "--lazy", str(path)], check=True)
+        path.rmdir()
 
 
 def fill(disk: Path) -> Path:
@@ -58,7 +62,7 @@ def test_full_temporary_folder_changes_nothing(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus = tmp_path / "bus"
-    with small_disk(tmp_path / "temporary", 3) as temporary:
+    with small_disk(3) as temporary:
         monkeypatch.setenv("TMPDIR", str(temporary))
         flags = [f"--files-dir={bus}", "--event-bus-startup=require"]
         with Machine(cache, tmp_path, *flags) as machine:
@@ -78,7 +82,7 @@ def test_killed_publisher_sends_the_backlog_of_a_full_disk_and_makes_room(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus = tmp_path / "bus"
-    with small_disk(tmp_path / "disk", LOG_MIB) as disk:
+    with small_disk(LOG_MIB) as disk:
         monkeypatch.setenv("TMPDIR", str(disk))
         flags = [
             f"--files-dir={bus}",
@@ -125,3 +129,19 @@ def test_counts_add_up_after_a_death_with_a_backlog(cache: Path, tmp_path: Path)
         assert machine.metric("enqueued_total") == events_of(waiting)
         assert machine.stop() == 0
     assert_equals_response(published(bus)[events_of(delivered) :], waiting)
+
+
+def test_job_goes_on_where_its_log_does_not_fit_on_the_disk(cache: Path, tmp_path: Path) -> None:
+    bus = tmp_path / "bus"
+    with small_disk(3) as disk:
+        flags = [
+            *("--cache-dir", str(cache), "--offline", "--exchange", "bitmex"),
+            *("--symbols", "XBTUSD", "--data-types", "trade,book_change"),
+            *("--from", "2024-03-01", "--to", "2024-03-01T00:10", "--job", "long"),
+            *("--files-dir", str(bus), "--event-bus-spool-dir", str(disk / "spool")),
+        ]
+        # Some 5 MB, in segments that could have 16.
+        done = run_command("publish", *flags)
+    assert done.returncode == 0, done.stderr
+    assert f"{len(published(bus)):,} events delivered" in done.stdout
+    assert "No space left on device" in done.stderr

@@ -74,6 +74,8 @@ class LogEncoder:
         self._cases = cases
         self._ordinals = {name: Ordinals(*counts) for name, counts in (streams or {}).items()}
         self._encoders: dict[str, Encoder] = {}
+        self._unsaved: tuple[Path, bytes] | None = None
+        """Counts at the beginning of a segment for which the disk had no room yet."""
         self.end = 0
         """Where the last chunk ended that was encoded."""
         self.number = 0
@@ -81,7 +83,9 @@ class LogEncoder:
     def encode(self, chunk: Chunk) -> EncodedChunk:
         """Encode the next chunk; where it begins a segment, save the counts before it."""
         if segment_path(self._log.path, chunk.start).exists():
-            self._save(chunk.start)
+            self._note(chunk.start)
+        if self._unsaved is not None:
+            self._save(*self._unsaved)
         context = parse_context(chunk.context)
         encoder = self._encoder(context)
         records, lines = _read_lines(chunk.body)
@@ -106,19 +110,20 @@ class LogEncoder:
         else:
             self.encode(chunk)
 
-    def _save(self, base: int) -> None:
-        """Write the counts of open streams, unless somebody did."""
+    def _note(self, base: int) -> None:
+        """Note the counts of open streams where a segment begins, unless somebody did."""
         path = _ordinals_path(self._log.path, base)
-        if path.exists():
-            return
-        counts = {name: (each.older, each.recent) for name, each in self._ordinals.items()}
+        if not path.exists():
+            counts = {name: (each.older, each.recent) for name, each in self._ordinals.items()}
+            self._unsaved = path, msgspec.msgpack.encode(counts)
+
+    def _save(self, path: Path, counts: bytes) -> None:
+        """Write counts that were noted; on a full disk the next chunk tries it again."""
         draft = path.with_suffix(".draft")
-        try:
-            draft.write_bytes(msgspec.msgpack.encode(counts))
+        with suppress(OSError):
+            draft.write_bytes(counts)
             draft.replace(path)
-        except OSError as error:
-            # Whoever starts later reads from an earlier segment on.
-            log.warning("ordinals could not be saved", error=error.strerror)
+            self._unsaved = None
 
     def _encoder(self, context: StreamContext) -> Encoder:
         encoder = self._encoders.get(context.stream)

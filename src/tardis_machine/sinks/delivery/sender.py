@@ -359,8 +359,12 @@ class Sender(threading.Thread):
         now = time.monotonic()
         if now - self._bound_at >= BOUND_SECONDS:
             self._bound_at = now
-            with self.lock:
-                self._overflow.keep_bound()
+            try:
+                with self.lock:
+                    self._overflow.keep_bound()
+            except OSError as error:
+                # A passing lack of files, memory or room: what was given up by now is counted.
+                self._reporter.fail("log", str(error))
 
     def _state(self) -> BusState:
         if self._is_draining:

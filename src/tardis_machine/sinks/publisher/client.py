@@ -285,6 +285,9 @@ def _open_log(
     """Make a log and become its writer."""
     try:
         made, lock = create_log(address.root, producer_id, address.instance, clock(), readers)
+        for reader in readers:
+            # The disk may be full before its bus comes to read, which then needs no room.
+            PositionFile(made.position_path(reader), is_writable=True).close()
         return made, lock, PositionFile(made.written_path, is_writable=True)
     except OSError as error:
         raise SinkError(

@@ -248,8 +248,8 @@ def _open_address(root: Path) -> tuple[PublisherAddress, socket.socket]:
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise SinkError(
-            f"Publishing needs {_STATUS_BYTES >> 20} MiB in {folder.parent}: {error.strerror}. "
-            "Make room there, or set TMPDIR to another directory."
+            f"Publishing needs a socket and {_STATUS_BYTES >> 20} MiB in {folder.parent}: "
+            f"{error.strerror or error}. Make room there, or set TMPDIR to another directory."
         ) from error
 
 

@@ -61,6 +61,7 @@ class Publisher:
         self._encodings: dict[str, LogEncoding] = {}
         self._stranded: tuple[Stranded, ...] = ()
         self.find_logs(is_start=True)
+        self._name_others()
 
     @property
     def lost(self) -> int:
@@ -136,6 +137,24 @@ class Publisher:
         for reader in directory.owner.readers:
             if reader not in ours and (events := waiting_events(directory, reader)):
                 yield Stranded(reader.bus, reader.endpoint, events)
+
+    def _name_others(self) -> None:
+        """Name what ended writers with another producer id left: nobody sends it but they."""
+        left: Counter[tuple[str, str]] = Counter()
+        for directory in find_logs(self._root):
+            if not self._is_ours(directory) and not directory.has_writer:
+                for reader in directory.owner.readers:
+                    name = directory.owner.producer_id, reader.bus
+                    left[name] += waiting_events(directory, reader)
+        for (producer_id, bus), events in left.items():
+            if events:
+                log.warning(
+                    "events of another producer wait for its next start",
+                    producer_id=producer_id,
+                    bus=bus,
+                    events=events,
+                    action=f"or start once with event-bus-producer-id={producer_id}",
+                )
 
     def _name_stranded(self, stranded: Sequence[Stranded]) -> None:
         before = {(each.bus, each.endpoint) for each in self._stranded}

@@ -260,8 +260,9 @@ class ChunkWriter:
         try:
             segment.write(parts)
         except OSError:
-            if segment.end != self._end:
-                self._end = segment.end
+            self._end = segment.end
+            if segment.size:
+                # On a full disk it can be deleted once it is read, which the last one never is.
                 self._retire()
             raise
         self._end = segment.end

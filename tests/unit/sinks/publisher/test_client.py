@@ -10,13 +10,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from tardis_machine.bronze.cases import PayloadCase
 from tardis_machine.bronze.series import Origin
 from tardis_machine.buses.settings import MIN_SPOOL_BYTES
 from tardis_machine.model.control import Disconnect
 from tardis_machine.model.ndjson import encode_lines
 from tardis_machine.model.records import Record
 from tardis_machine.model.time import us_text
-from tardis_machine.sinks.delivery.encoding import LogEncoding
+from tardis_machine.sinks.delivery.encoding import LogEncoder, LogEncoding
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.address import PublisherAddress
 from tardis_machine.sinks.publisher.client import PublisherClient
@@ -35,11 +36,13 @@ from tardis_machine.sinks.reporting.status import (
 from tardis_machine.sinks.storage.chunks import Flags
 from tardis_machine.sinks.storage.directory import LogDirectory, LogReader, find_logs
 from tardis_machine.sinks.storage.quarantine import list_quarantine
+from tardis_machine.sinks.storage.reader import Chunk
 from tardis_machine.telemetry.metrics import Metrics
 from tests.contract.event_logs import now_us
 from tests.contract.test_memory_sink import MemorySettings
 from tests.unit.bronze.records import LOCAL_US, trade
 from tests.unit.sinks.delivery import LoggedBus, delivery, wait_until
+from tests.unit.sinks.storage.logs import read_all
 from tests.unit.sinks.storage.test_log import file_size_limit
 
 BLOCK_MS = 300
@@ -263,3 +266,27 @@ def test_bus_that_is_not_required_does_not_fail_with_its_publisher(tmp_path: Pat
     write_supervision(file, Supervision().after_death(time.time()))
     with client_for(tmp_path) as made:
         assert not made.client.has_failed
+
+
+async def test_bus_needs_no_room_on_a_full_disk_to_begin(tmp_path: Path) -> None:
+    sink = MemorySink()
+    with client_for(tmp_path) as made:
+        await made.client.stream(Origin.REPLAY, {}).publish(lines(10))
+        with file_size_limit(0), made.bus(sink):
+            wait_until(lambda: len(sink.stored) == 10)
+
+
+async def test_counts_before_a_segment_are_saved_once_the_disk_has_room(tmp_path: Path) -> None:
+    with client_for(tmp_path) as made:
+        stream = made.client.stream(Origin.REPLAY, {})
+        for first in (0, 10):
+            await stream.publish(lines(10, first))
+        chunks = [each for each in read_all(made.log.path) if isinstance(each, Chunk)]
+        encoder = LogEncoder(made.log, frozenset(PayloadCase))
+        with file_size_limit(0):
+            encoder.encode(chunks[0])
+        assert not list(made.log.path.glob("*.ordinals"))
+        encoder.encode(chunks[1])
+        (saved,) = made.log.path.glob("*.ordinals")
+        # Those before the first chunk, not those of now.
+        assert msgspec.msgpack.decode(saved.read_bytes()) == {}

@@ -168,6 +168,20 @@ def test_full_disk_leaves_no_part_of_a_chunk(tmp_path: Path) -> None:
     assert writer.events == 4
 
 
+def test_segment_that_cannot_be_written_on_can_be_deleted(tmp_path: Path) -> None:
+    writer = open_writer(tmp_path, segment_bytes=10_000)
+    append(writer, "a")
+    end = writer.end
+    for _ in range(3):
+        with file_size_limit(0), pytest.raises(OSError, match="File too large"):
+            append(writer, "b")
+    # Once it is read: what is written next is in another one.
+    assert [segment.base for segment in list_segments(tmp_path)] == [0, end]
+    assert delete_before(tmp_path, end) == 1
+    append(writer, "c")
+    assert names(read_all(tmp_path)) == ["c"]
+
+
 def test_segment_that_cannot_be_opened_costs_nothing(tmp_path: Path) -> None:
     writer = open_writer(tmp_path)
     append(writer, *"abc")

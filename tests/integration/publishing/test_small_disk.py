@@ -1,5 +1,6 @@
 """One small disk for everything that a server writes, and it is full."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.publishing.machine import (
+    COMMAND,
+    SECONDS,
     Machine,
     assert_equals_response,
     published,
@@ -52,6 +55,15 @@ def fill(disk: Path) -> Path:
     finally:
         os.close(descriptor)
     return path
+
+
+def job_flags(cache: Path, bus: Path, disk: Path) -> list[str]:
+    return [
+        *("--cache-dir", str(cache), "--offline", "--exchange", "bitmex"),
+        *("--symbols", "XBTUSD", "--data-types", "trade,book_change"),
+        *("--from", "2024-03-01", "--to", "2024-03-01T00:10", "--job", "long"),
+        *("--files-dir", str(bus), "--event-bus-spool-dir", str(disk / "spool")),
+    ]
 
 
 def events_of(body: bytes) -> int:
@@ -131,17 +143,31 @@ def test_counts_add_up_after_a_death_with_a_backlog(cache: Path, tmp_path: Path)
     assert_equals_response(published(bus)[events_of(delivered) :], waiting)
 
 
+def test_job_outlives_a_disk_that_is_full_when_it_saves_its_checkpoint(
+    cache: Path, tmp_path: Path
+) -> None:
+    bus, errors = tmp_path / "bus", tmp_path / "errors"
+    with small_disk(3) as disk, errors.open("wb") as log:
+        command = [*COMMAND, "publish", *job_flags(cache, bus, disk)]
+        with outage(bus):
+            job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+            wait_until(lambda: b"cannot be written" in errors.read_bytes(), "its log is too large")
+            # Now there is no room for a checkpoint either.
+            fill(disk)
+            wait_until(lambda: b"checkpoint of the job" in errors.read_bytes(), "one is not saved")
+        assert job.wait(SECONDS) == 0
+        checkpoint = disk / "spool" / "jobs" / "long.json"
+        (progress,) = json.loads(checkpoint.read_bytes())["progress"]
+    assert progress["is_done"]
+    assert b"Traceback" not in errors.read_bytes()
+    assert len({event.event_id for event in published(bus)}) == len(published(bus)) > 0
+
+
 def test_job_goes_on_where_its_log_does_not_fit_on_the_disk(cache: Path, tmp_path: Path) -> None:
     bus = tmp_path / "bus"
     with small_disk(3) as disk:
-        flags = [
-            *("--cache-dir", str(cache), "--offline", "--exchange", "bitmex"),
-            *("--symbols", "XBTUSD", "--data-types", "trade,book_change"),
-            *("--from", "2024-03-01", "--to", "2024-03-01T00:10", "--job", "long"),
-            *("--files-dir", str(bus), "--event-bus-spool-dir", str(disk / "spool")),
-        ]
         # Some 5 MB, in segments that could have 16.
-        done = run_command("publish", *flags)
+        done = run_command("publish", *job_flags(cache, bus, disk))
     assert done.returncode == 0, done.stderr
     assert f"{len(published(bus)):,} events delivered" in done.stdout
     assert "No space left on device" in done.stderr

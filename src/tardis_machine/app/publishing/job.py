@@ -31,7 +31,10 @@ from tardis_machine.sinks.publisher.process import PublisherProcess
 from tardis_machine.sinks.publisher.redrive import buses_in, find_redrives
 from tardis_machine.sources.archive import ArchiveSource
 from tardis_machine.telemetry.clock import system_clock
+from tardis_machine.telemetry.loggers import get_logger
 from tardis_machine.version import __version__
+
+log = get_logger(__name__)
 
 SAVE_SECONDS = 1.0
 SHOW_SECONDS = 0.25
@@ -90,6 +93,8 @@ class ReplayWork:
         self.state = self._file.load(orders) if self._file else fresh
         self._run: JobRun | None = None
         self._saving = asyncio.Lock()
+        self._is_unsaved = False
+        """The last attempt to save the checkpoint failed."""
 
     @property
     def notice(self) -> str:
@@ -135,9 +140,16 @@ class ReplayWork:
         if self._file is None:
             return
         async with self._saving:
-            if self._run is not None:
-                await self._run.note_progress()
-            self._file.save(self.state)
+            try:
+                if self._run is not None:
+                    await self._run.note_progress()
+                self._file.save(self.state)
+                self._is_unsaved = False
+            except OSError as error:
+                # The one before holds: a job that is started again then repeats more.
+                if not self._is_unsaved:
+                    log.warning("checkpoint of the job could not be saved", error=error.strerror)
+                self._is_unsaved = True
 
     async def _save_often(self) -> None:
         while True:

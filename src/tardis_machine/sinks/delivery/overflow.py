@@ -102,11 +102,13 @@ class Overflow:
             for line in waiting:
                 place.outcomes[line] = Settled.WAITING
 
-        while feed.feed.offset < target and feed.feed.skip_chunk(settle):
-            pass
-        dropped = feed.feed.in_flight.totals()[Settled.OVERFLOW] - before
-        feed.advance()
-        self._report(dropped, size_bytes)
+        try:
+            while feed.feed.offset < target and feed.feed.skip_chunk(settle):
+                pass
+        finally:
+            dropped = feed.feed.in_flight.totals()[Settled.OVERFLOW] - before
+            feed.advance()
+            self._report(dropped, size_bytes)
 
     def _report(self, dropped: int, size_bytes: int) -> None:
         self._meter.lost(Reason.OVERFLOW, dropped)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tardis_machine.sinks.publisher.shared_file import SharedFile
 
-STATUS, SUPERVISION = "status", "supervision"
+DOORBELL, STATUS, SUPERVISION = "doorbell", "status", "supervision"
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PublisherAddress:
     @property
     def doorbell(self) -> Path:
         """Return the socket on which the publisher hears that something was written."""
-        return self.folder / "doorbell"
+        return self.folder / DOORBELL
 
     @property
     def status(self) -> SharedFile:
@@ -55,9 +55,26 @@ class Doorbell:
         self._socket.close()
 
 
+def is_deserted(doorbell: Path) -> bool:
+    """Say whether a socket is left of a process that has ended."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
+        try:
+            bell.connect(str(doorbell))
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            # There is none, or it is that of another user.
+            return False
+    return False
+
+
 def listening_doorbell(path: Path) -> socket.socket:
     """Return the socket that hears rings; it outlives any one publisher process."""
     bell = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    bell.bind(str(path))
+    try:
+        bell.bind(str(path))
+    except OSError:
+        bell.close()
+        raise
     bell.setblocking(False)
     return bell

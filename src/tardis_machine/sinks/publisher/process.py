@@ -9,14 +9,19 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tardis_machine.model.errors import SinkError
-from tardis_machine.sinks.publisher.address import PublisherAddress, listening_doorbell
+from tardis_machine.sinks.publisher.address import (
+    DOORBELL,
+    PublisherAddress,
+    is_deserted,
+    listening_doorbell,
+)
 from tardis_machine.sinks.publisher.supervision import Supervision, write_supervision
 from tardis_machine.sinks.reporting.status import Totals
 from tardis_machine.sinks.storage.losses import lost_events
@@ -41,7 +46,9 @@ _KILL_SECONDS = 10.0
 SILENT_SECONDS = 30.0
 """A process that runs says so every second; one that was silent for this time, twice, hangs. Once
 is not enough: after a pause of the whole container it needs a moment."""
-_STATUS_BYTES, _SUPERVISION_BYTES = 1_048_576, 4096
+_PREFIX = "tardis-machine-"
+_KIB = 1024
+_STATUS_BYTES, _SUPERVISION_BYTES = 256 * _KIB, 4 * _KIB
 
 
 class BusNotReachedError(SinkError):
@@ -239,18 +246,30 @@ class PublisherProcess:
 
 def _open_address(root: Path) -> tuple[PublisherAddress, socket.socket]:
     """Make what writers and the process share, with all the room on the disk that it will need."""
-    folder = Path(tempfile.mkdtemp(prefix="tardis-machine-"))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     address = PublisherAddress(folder, root, uuid.uuid4().hex)
     try:
-        address.status.make(_STATUS_BYTES)
-        address.supervision.make(_SUPERVISION_BYTES)
-        return address, listening_doorbell(address.doorbell)
+        with ExitStack() as undo:
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            # First: whoever finds nobody at a doorbell removes what is beside it.
+            doorbell = undo.enter_context(listening_doorbell(address.doorbell))
+            _remove_leftovers(folder.parent)
+            address.status.make(_STATUS_BYTES)
+            address.supervision.make(_SUPERVISION_BYTES)
+            undo.pop_all()
     except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
         raise SinkError(
-            f"Publishing needs a socket and {_STATUS_BYTES >> 20} MiB in {folder.parent}: "
+            f"Publishing needs a socket and {_STATUS_BYTES // _KIB} KiB in {folder.parent}: "
             f"{error.strerror or error}. Make room there, or set TMPDIR to another directory."
         ) from error
+    return address, doorbell
+
+
+def _remove_leftovers(temporary: Path) -> None:
+    """Delete what servers and jobs left that were killed: nobody hears their doorbells."""
+    for folder in temporary.glob(f"{_PREFIX}*"):
+        if is_deserted(folder / DOORBELL):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -142,8 +143,11 @@ class Publisher:
         """Name what ended writers with another producer id left: nobody sends it but they."""
         left: Counter[tuple[str, str]] = Counter()
         for directory in find_logs(self._root):
-            if not self._is_ours(directory) and not directory.has_writer:
-                for reader in directory.owner.readers:
+            if self._is_ours(directory) or directory.has_writer:
+                continue
+            for reader in directory.owner.readers:
+                # Its next start may be reading and deleting it just now.
+                with suppress(FileNotFoundError):
                     name = directory.owner.producer_id, reader.bus
                     left[name] += waiting_events(directory, reader)
         for (producer_id, bus), events in left.items():

@@ -173,8 +173,12 @@ def create_log(
     root.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
     path = root / LOGS / log_id
     path.mkdir(mode=PRIVATE, parents=True)
-    lock = FileLock(path / LOCK)
-    write_owner(path, owner)
+    try:
+        lock = FileLock(path / LOCK)
+        write_owner(path, owner)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
     return LogDirectory(path, owner), lock
 
 

@@ -27,7 +27,7 @@ from tardis_machine.app.publishing.bootstrap import Bootstrap
 from tardis_machine.sinks.delivery.bus import Bus
 from tardis_machine.sinks.delivery.sender import FAILED_EXIT
 from tardis_machine.sinks.publisher.address import PublisherAddress
-from tardis_machine.sinks.publisher.process import (
+from tardis_machine.sinks.publisher.protocol import (
     ALIVE,
     BUS_NOT_REACHED,
     DRAIN,

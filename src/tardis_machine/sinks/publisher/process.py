@@ -22,18 +22,21 @@ from tardis_machine.sinks.publisher.address import (
     is_deserted,
     listening_doorbell,
 )
+from tardis_machine.sinks.publisher.protocol import (
+    DRAIN,
+    EVENTS_LOST,
+    FAILED,
+    MAX_MESSAGE_BYTES,
+    NOW,
+    READY,
+    REPORT,
+    FinalReport,
+)
 from tardis_machine.sinks.publisher.supervision import Supervision, write_supervision
-from tardis_machine.sinks.reporting.status import Totals
 from tardis_machine.sinks.storage.losses import lost_events
 from tardis_machine.telemetry.loggers import get_logger
 
 log = get_logger(__name__)
-
-READY, FAILED, REPORT, ALIVE = b"ready", b"failed ", b"report ", b"alive"
-DRAIN, NOW = b"drain", b"now"
-MAX_MESSAGE_BYTES = 1 << 20
-BUS_NOT_REACHED, EVENTS_LOST = 3, 4
-"""Exit codes of the process."""
 
 ENDINGS = (0, EVENTS_LOST)
 
@@ -53,14 +56,6 @@ _STATUS_BYTES, _SUPERVISION_BYTES = 256 * _KIB, 4 * _KIB
 
 class BusNotReachedError(SinkError):
     """A bus that is required was not reached in time."""
-
-
-class FinalReport(msgspec.Struct, frozen=True):
-    """What became of the events of one bus."""
-
-    totals: Totals
-    left: int
-    """In logs or parked, for the next start."""
 
 
 class PublisherProcess:

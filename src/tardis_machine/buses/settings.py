@@ -9,7 +9,7 @@ import re
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_type_hints
 
@@ -291,7 +291,9 @@ class BusSettings(ABC):
     @property
     def timeout_seconds(self) -> float:
         """Return all timeouts of its client together."""
-        names = (each.name for each in fields(self) if each.name.endswith("_timeout_ms"))
+        names = (
+            each.name for each in dataclasses.fields(self) if each.name.endswith("_timeout_ms")
+        )
         milliseconds: int = sum(getattr(self, name) for name in names)
         return milliseconds / 1000
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tardis_machine.app.publishing.process import end_if_stuck
 from tardis_machine.buses.files.log import pack_headers, pack_record
 from tardis_machine.buses.reasons import Reason
 from tardis_machine.buses.results import Outcome, Result
@@ -23,13 +24,15 @@ from tardis_machine.sinks.log_writer import LogWriter
 from tardis_machine.sinks.memory import MemorySink
 from tardis_machine.sinks.publisher.redrive import find_redrives
 from tardis_machine.sinks.storage.directory import LogReader
-from tests.contract.event_logs import EventLog
+from tardis_machine.telemetry.metrics import Metrics
+from tests.contract.event_logs import EventLog, now_us
 from tests.contract.sinks import enlarged
 from tests.contract.test_memory_sink import MemorySettings
 from tests.unit.sinks.delivery import (
     MISSING,
     SECONDS,
     LoggedBus,
+    delivery,
     events,
     ids,
     make_bus,
@@ -42,6 +45,7 @@ from tests.unit.sinks.delivery import (
 )
 from tests.unit.sinks.storage.test_log import file_size_limit, no_more_files
 
+LOOK_SECONDS = 5.0
 BUSY = Result(Outcome.TRANSIENT, Reason.THROTTLED, "busy")
 READER = LogReader("memory", "")
 BY_SYMBOL = MemorySettings(stream_template="bronze.{{symbol}}")
@@ -257,22 +261,34 @@ def test_stream_is_sent_again_piece_by_piece(tmp_path: Path) -> None:
     assert peak < 10_000_000
 
 
-def test_call_that_does_not_return_is_noticed(tmp_path: Path) -> None:
-    returns = threading.Event()
-
-    def wait_for_ever(_: Event) -> None:
-        returns.wait()
-
+def run_stuck(folder: Path, call_seconds: float) -> None:
+    """Let a bus hang in a call, and look after it as the publisher process does."""
     sink = MemorySink()
-    sink.judge = wait_for_ever
-    with running(sink, tmp_path) as bus:
-        offer(bus, events(10))
-        wait_until(lambda: bus.call_seconds > 0.01)
-        # Less than what its timeouts allow.
-        assert not bus.is_stuck
-        returns.set()
-        wait_until(lambda: bus.status().totals.published == 10)
-        wait_until(lambda: bus.call_seconds < 0)
+    sink.judge = lambda _: threading.Event().wait() and None
+    metrics = Metrics().event_bus
+    log = EventLog(folder, READER)
+    bus = LoggedBus(
+        *(MemorySettings(), delivery(), sink, folder, metrics, now_us), call_seconds=call_seconds
+    )
+    log.read_by(bus)
+    log.append(events(10))
+    bus.start()
+    deadline = time.monotonic() + LOOK_SECONDS
+    while time.monotonic() < deadline:
+        end_if_stuck([bus])
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("call_seconds", "exit_code"), [(0.05, FAILED_EXIT), (600.0, 0)])
+def test_call_that_does_not_return_ends_the_process(
+    call_seconds: float, exit_code: int, tmp_path: Path
+) -> None:
+    process = multiprocessing.get_context("spawn").Process(
+        target=run_stuck, args=(tmp_path, call_seconds)
+    )
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == exit_code
 
 
 def test_log_that_could_not_be_opened_is_read_as_soon_as_it_can_be(tmp_path: Path) -> None:

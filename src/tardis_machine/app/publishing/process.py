@@ -142,10 +142,7 @@ async def beating(publisher: Publisher, control: Control) -> AsyncIterator[None]
     async def beat() -> None:
         while True:
             control.tell(ALIVE)
-            for bus in publisher.buses:
-                if bus.is_stuck:
-                    log.error("a call of the bus does not return; the process ends", bus=bus.name)
-                    os._exit(FAILED_EXIT)
+            end_if_stuck(publisher.buses)
             await asyncio.sleep(BEAT_SECONDS)
 
     task = asyncio.create_task(beat(), name="heartbeat")
@@ -197,9 +194,19 @@ def keep_house(publisher: Publisher, status: SharedFile, is_over: threading.Even
             # No room, files or memory for now: the next round may have it.
             if now - warned_at >= WARN_SECONDS:
                 warned_at = now
-                log.warning("logs could not be looked after", error=str(error))
+                log.warning(
+                    "search for new logs or deletion of old ones failed; retrying", error=str(error)
+                )
         write_status(publisher, status)
     write_status(publisher, status)
+
+
+def end_if_stuck(buses: Sequence[Bus]) -> None:
+    """End the process when the client of a bus never returns: it is started again."""
+    for bus in buses:
+        if bus.is_stuck:
+            log.error("bus client does not return from a call; the process ends", bus=bus.name)
+            os._exit(FAILED_EXIT)
 
 
 def end_if_failed(task: asyncio.Task[None]) -> None:

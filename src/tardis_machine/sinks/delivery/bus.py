@@ -44,6 +44,7 @@ class Bus:
         metrics: where counts go.
         clock: what time it is.
         window_events: how many events are read ahead.
+        call_seconds: how long its client may take for one call, beside its timeouts.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Bus:
         metrics: EventBusMetrics,
         clock: Clock,
         window_events: int = MAX_EVENTS,
+        call_seconds: float = CALL_SECONDS,
     ) -> None:
         self.settings = settings
         self.delivery = delivery
@@ -69,6 +71,7 @@ class Bus:
         )
         self._syncer = Syncer(self._sync_parked, delivery.fsync_ms / 1000, self._report_sync)
         self._overflow, self._sender = self._assemble(sink, root, clock, window_events)
+        self._call_seconds = call_seconds + CALL_TIMEOUTS * settings.timeout_seconds
         self._counted = self._not_written = 0
         """What metrics have counted so far of accepted and of never written events."""
 
@@ -94,14 +97,9 @@ class Bus:
             return self._feeds.dropped + self.meter.removed_letters
 
     @property
-    def call_seconds(self) -> float:
-        """Return for how long its client has been at work on one call; negative when on none."""
-        return self._sender.call_seconds
-
-    @property
     def is_stuck(self) -> bool:
         """Say whether its client does not come back from a call, whatever its timeouts say."""
-        return self.call_seconds > CALL_SECONDS + CALL_TIMEOUTS * self.settings.timeout_seconds
+        return self._sender.call_seconds > self._call_seconds
 
     @property
     def is_empty(self) -> bool:

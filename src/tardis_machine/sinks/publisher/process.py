@@ -209,7 +209,7 @@ class PublisherProcess:
     def _kill_hanging(self) -> None:
         """End a process that says nothing; it is started again and reads on."""
         assert self._process is not None
-        log.error("publisher process killed: it hangs", seconds=2 * self._silent_seconds)
+        log.error("publisher process killed: not responding", seconds=2 * self._silent_seconds)
         with suppress(ProcessLookupError):
             self._process.kill()
 
